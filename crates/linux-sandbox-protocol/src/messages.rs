@@ -1,0 +1,125 @@
+//! The messages on the control socket, in the order in which they come:
+//!
+//! ```text
+//! helper  -> Runner   armed           "my death follows yours: are you still there?"
+//! Runner  -> helper   go
+//! helper  -> Runner   first_process   + a pidfd of the first process of the new PID namespace, which waits
+//! inner   -> Runner   ready           "the sandbox stands: give me the command's stdin, stdout and stderr"
+//! Runner  -> inner    start           + those three descriptors
+//! inner   -> Runner   started         the command's execve succeeded
+//! Runner  -> inner    signal          any number of them
+//! inner   -> Runner   exited          the command's own end
+//! inner   -> Runner   gone            nothing of the tree is left but the stages themselves
+//! helper  -> Runner   engine_ended    how the engine ended, and what it said
+//! (end of file: helper, engine and inner stage are gone)
+//! ```
+//!
+//! `failed` may come from the helper or the inner stage at any point before `started`, and is then the last word of its
+//! sender.
+
+use codespace_domain::Stage;
+use serde::{Deserialize, Serialize};
+
+/// No message is larger, in bytes.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// From the helper or the inner stage to the Runner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FromSandbox {
+    /// The helper has armed its death signal and asks whether the Runner is still there.
+    Armed,
+    /// Carries a pidfd: the first process of the new PID namespace exists and waits. When that pidfd becomes readable,
+    /// everything that was ever started below it is gone.
+    FirstProcess,
+    /// The inner stage asks for the command's standard descriptors.
+    Ready,
+    /// The command's `execve` succeeded.
+    Started,
+    /// The start failed.
+    Failed(StageFailure),
+    /// The command's own end.
+    Exited {
+        /// How it ended.
+        end: CommandEnd,
+        /// What it and what it has waited for have used.
+        usage: TreeUsage,
+        /// Live processes of the tree at this moment, the inner stage not counted.
+        leftovers: u64,
+    },
+    /// Every process below the inner stage has ended and was reaped.
+    Gone {
+        /// What the whole tree has used.
+        usage: TreeUsage,
+    },
+    /// The engine has ended. Only told when it was not a plain exit 0.
+    EngineEnded {
+        /// How it ended.
+        end: CommandEnd,
+        /// The end of what it wrote to its stderr.
+        said: String,
+    },
+}
+
+/// From the Runner to the helper or the inner stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToSandbox {
+    /// The answer to `armed`: the Runner is still there.
+    Go,
+    /// The answer to `ready`; carries the command's stdin, stdout and stderr.
+    Start,
+    /// Send this signal to the command's process group.
+    Signal {
+        /// Linux signal number.
+        number: i32,
+    },
+}
+
+/// How a process ended by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandEnd {
+    /// With this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// A start that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageFailure {
+    /// Where.
+    pub stage: Stage,
+    /// The operating system's error number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
+    /// A lower-case fragment that finishes "failed to ...".
+    pub message: String,
+}
+
+/// Processor time and memory, as the kernel counts them for children that were waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TreeUsage {
+    /// Milliseconds in user mode.
+    pub user_ms: u64,
+    /// Milliseconds in the kernel.
+    pub system_ms: u64,
+    /// The largest resident set of any one process, in bytes.
+    pub max_rss_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_tagged_objects() {
+        let failed = FromSandbox::Failed(StageFailure { stage: Stage::Exec, errno: Some(2), message: "x".into() });
+        assert_eq!(
+            serde_json::to_value(&failed).unwrap(),
+            serde_json::json!({"type": "failed", "stage": "exec", "errno": 2, "message": "x"})
+        );
+        assert_eq!(serde_json::from_str::<ToSandbox>(r#"{"type":"go"}"#).unwrap(), ToSandbox::Go);
+    }
+}
