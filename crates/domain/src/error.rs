@@ -153,7 +153,9 @@ mod tests {
 
     #[test]
     fn the_text_form_and_the_serialised_form_are_the_same() {
-        for code in [ErrorCode::ProtocolMismatch, ErrorCode::CursorOutOfRange, ErrorCode::Internal, ErrorCode::ProcessNotTty] {
+        for code in
+            [ErrorCode::ProtocolMismatch, ErrorCode::CursorOutOfRange, ErrorCode::Internal, ErrorCode::ProcessNotTty]
+        {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }

@@ -215,7 +215,9 @@ mod tests {
         let json = serde_json::to_value(&request).unwrap();
         assert_eq!(json, serde_json::json!({"workspace_id": "demo", "command": ["true"]}));
         assert_eq!(serde_json::from_value::<ExecRequest>(json).unwrap(), request);
-        assert!(serde_json::from_str::<ExecRequest>(r#"{"workspace_id":"demo","command":["true"],"shell":true}"#).is_err());
+        assert!(
+            serde_json::from_str::<ExecRequest>(r#"{"workspace_id":"demo","command":["true"],"shell":true}"#).is_err()
+        );
     }
 
     #[test]

@@ -12,7 +12,9 @@ pub enum IdError {
     #[error("{0:?} is no process id: proc- and a UUID expected")]
     Process(String),
     /// A workspace id is 1 to 128 letters, digits, `.`, `_` or `-`, not starting with `.` or `-`.
-    #[error("{0:?} is no workspace id: 1 to 128 letters, digits, '.', '_' or '-' expected, the first a letter or digit")]
+    #[error(
+        "{0:?} is no workspace id: 1 to 128 letters, digits, '.', '_' or '-' expected, the first a letter or digit"
+    )]
     Workspace(String),
     /// A process key is 1 to 256 bytes of text.
     #[error("a process key has 1 to 256 bytes, this one has {0}")]
@@ -156,7 +158,9 @@ mod tests {
     fn a_minted_process_id_reads_back_and_others_are_refused() {
         let id = ProcessId::mint();
         assert_eq!(id.to_string().parse::<ProcessId>().unwrap(), id);
-        for bad in ["", "proc-", "proc-1", "00000000-0000-4000-8000-000000000000", "proc-00000000-0000-1000-8000-000000000000"] {
+        for bad in
+            ["", "proc-", "proc-1", "00000000-0000-4000-8000-000000000000", "proc-00000000-0000-1000-8000-000000000000"]
+        {
             assert!(bad.parse::<ProcessId>().is_err(), "{bad:?}");
         }
     }

@@ -17,15 +17,15 @@ pub use bytes::ByteString;
 pub use error::{ErrorCode, RunnerError, Stage};
 pub use exec::{Background, ExecReply, ExecRequest, Lifetime, Limits, OnFull, StdinMode};
 pub use ids::{IdError, ProcessId, ProcessKey, WorkspaceId};
-pub use output::{Encoding, OutputNotification, ReadReply, ReadRequest, Stream, StreamSelection};
+pub use output::{Encoding, ReadReply, ReadRequest, Stream, StreamSelection};
 pub use request::{
-    ClientInfo, CloseStdinRequest, Empty, HelloReply, HelloRequest, ListReply, ListRequest, PROTOCOL, ProcessRef, Reply,
-    Request, ResizeReply, ResizeRequest, SandboxInfo, ServerInfo, SignalRequest, StatusRequest, StopReply, StopRequest,
-    SubscribeRequest, TerminateRequest, TerminateWorkspaceReply, TerminateWorkspaceRequest, WriteStdinReply,
+    ClientInfo, CloseStdinRequest, Empty, HelloReply, HelloRequest, ListReply, ListRequest, PROTOCOL, ProcessRef,
+    Reply, Request, ResizeReply, ResizeRequest, SandboxInfo, ServerInfo, SignalRequest, StatusRequest, StopReply,
+    StopRequest, TerminateRequest, TerminateWorkspaceReply, TerminateWorkspaceRequest, WriteStdinReply,
     WriteStdinRequest,
 };
 pub use signal::{SignalName, signal_name};
 pub use status::{
-    Enforcement, EndedBy, LimitName, Phase, ProcessStatus, SignalInfo, State, Termination, TreeReport, Usage,
+    EndedBy, Enforcement, LimitName, Phase, ProcessStatus, SignalInfo, State, Termination, TreeReport, Usage,
 };
 pub use workspace::{ExecutionInfo, NetworkMode, Profile, WorkspaceInfo, WorkspaceInfoReply, WorkspaceInfoRequest};

@@ -103,13 +103,3 @@ pub struct ReadReply {
     /// Running or exited.
     pub state: State,
 }
-
-/// A piece of output as `subscribe` tells it: all of it comes from one stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutputNotification {
-    /// The label of these bytes.
-    pub stream: Stream,
-    /// The fields of a read.
-    #[serde(flatten)]
-    pub read: ReadReply,
-}

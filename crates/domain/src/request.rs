@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Encoding, Enforcement, ExecReply, ExecRequest, ProcessId, ProcessKey, ProcessStatus, ReadReply, ReadRequest, SignalName,
-    State, WorkspaceId, WorkspaceInfoReply, WorkspaceInfoRequest,
+    Encoding, Enforcement, ExecReply, ExecRequest, ProcessId, ProcessKey, ProcessStatus, ReadReply, ReadRequest,
+    SignalName, State, WorkspaceId, WorkspaceInfoReply, WorkspaceInfoRequest,
 };
 
 /// The version of the wire protocol.
@@ -28,12 +28,11 @@ pub enum Request {
     TerminateProcess(TerminateRequest),
     TerminateWorkspace(TerminateWorkspaceRequest),
     Stop(StopRequest),
-    Subscribe(SubscribeRequest),
 }
 
 impl Request {
     /// The wire's names of all methods.
-    pub const METHODS: [&str; 14] = [
+    pub const METHODS: [&str; 13] = [
         "hello",
         "workspace_info",
         "exec",
@@ -47,7 +46,6 @@ impl Request {
         "terminate_process",
         "terminate_workspace",
         "stop",
-        "subscribe",
     ];
 }
 
@@ -66,7 +64,7 @@ pub enum Reply {
     Resize(ResizeReply),
     TerminateWorkspace(TerminateWorkspaceReply),
     Stop(StopReply),
-    /// `close_stdin`, `signal_process`, `subscribe`.
+    /// `close_stdin`, `signal_process`.
     Done(Empty),
 }
 
@@ -280,17 +278,6 @@ pub struct StopReply {
     pub ended: u64,
 }
 
-/// Params of `subscribe`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SubscribeRequest {
-    /// The process.
-    pub process_id: ProcessId,
-    /// Offset of the first byte wanted.
-    #[serde(default)]
-    pub cursor: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,7 +296,8 @@ mod tests {
     #[test]
     fn a_process_is_named_by_id_or_by_workspace_and_key() {
         let by_key: TerminateRequest =
-            serde_json::from_value(serde_json::json!({"workspace_id": "w", "process_key": "k", "grace_ms": 5})).unwrap();
+            serde_json::from_value(serde_json::json!({"workspace_id": "w", "process_key": "k", "grace_ms": 5}))
+                .unwrap();
         assert!(matches!(by_key.process, ProcessRef::Key { .. }));
         assert_eq!(by_key.grace_ms, Some(5));
         assert!(serde_json::from_value::<TerminateRequest>(serde_json::json!({"workspace_id": "w"})).is_err());
