@@ -1,5 +1,6 @@
 //! What `codespace-linux-sandbox probe` prints: one JSON object on stdout.
 
+use codespace_domain::ByteString;
 use serde::{Deserialize, Serialize};
 
 /// What this host can enforce, each thing tried for real.
@@ -11,6 +12,9 @@ pub struct ProbeReport {
     pub works: bool,
     /// A command can be kept off the network.
     pub network_enforced: bool,
+    /// Absolute path of the engine's program, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_program: Option<ByteString>,
     /// What the engine calls itself, for instance `bubblewrap 0.8.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<String>,

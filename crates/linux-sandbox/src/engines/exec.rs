@@ -1,0 +1,84 @@
+//! What the first process turns into: a program, its argv, and the descriptors that it keeps.
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Stage, StageFailure};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+use crate::sys;
+
+/// Ready to become; no step of it allocates or can fail for want of anything but the kernel.
+pub(crate) struct Exec {
+    pub(crate) before: Option<fn() -> io::Result<()>>,
+    pub(crate) program: Program,
+    pub(crate) argv: Vec<CString>,
+    /// Stay open across the exec, under the numbers that they have; beside them the control socket and the plan do.
+    pub(crate) keep: Vec<OwnedFd>,
+    /// Becomes stderr.
+    pub(crate) stderr: Option<OwnedFd>,
+}
+
+pub(crate) enum Program {
+    Path(CString),
+    Open(OwnedFd),
+}
+
+impl Exec {
+    /// Becomes the program; returns only with the error.
+    pub(crate) fn run(self) -> io::Error {
+        match self.try_run() {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    fn try_run(self) -> io::Result<std::convert::Infallible> {
+        if let Some(before) = self.before {
+            before()?;
+        }
+        for number in self.keep.iter().map(AsRawFd::as_raw_fd).chain([CONTROL_FD, PLAN_FD]) {
+            sys::keep_across_exec(number)?;
+        }
+        if let Some(stderr) = &self.stderr {
+            sys::dup_to(stderr.as_fd(), 2)?;
+        }
+        Err(match &self.program {
+            Program::Path(path) => sys::execve(path, &self.argv, &[]),
+            Program::Open(fd) => sys::exec_fd(fd.as_fd(), &self.argv),
+        })
+    }
+}
+
+/// An anonymous file with these bytes, read from its beginning.
+pub(crate) fn memfd(name: &str, bytes: &[u8]) -> Result<OwnedFd, StageFailure> {
+    let fill = || -> io::Result<OwnedFd> {
+        let mut file = File::from(memfd_create(name, MFdFlags::MFD_CLOEXEC)?);
+        file.write_all(bytes)?;
+        file.rewind()?;
+        Ok(file.into())
+    };
+    fill().map_err(|e| failure("fill a memfd", &e))
+}
+
+/// This very program, open, so that it needs no path inside the sandbox.
+pub(crate) fn own_program() -> Result<OwnedFd, StageFailure> {
+    File::open("/proc/self/exe").map(Into::into).map_err(|e| failure("open the helper's own program", &e))
+}
+
+pub(crate) fn c_string(text: impl AsRef<OsStr>) -> Result<CString, StageFailure> {
+    let text = text.as_ref();
+    CString::new(text.as_bytes()).map_err(|_| StageFailure {
+        stage: Stage::Prepare,
+        errno: Some(libc::EINVAL),
+        message: format!("use {:?}: it has a NUL byte", Path::new(text)),
+    })
+}
+
+pub(crate) fn failure(what: &str, error: &io::Error) -> StageFailure {
+    StageFailure { stage: Stage::Sandbox, errno: error.raw_os_error(), message: format!("{what}: {error}") }
+}

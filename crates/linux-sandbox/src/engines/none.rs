@@ -1,0 +1,40 @@
+//! No sandbox, asked for by name: the host's file system, network and privileges. The command still gets a PID namespace
+//! with a `/proc` of its own, for the sake of its end alone: the inner stage is that namespace's first process.
+//!
+//! For root the namespace needs no user namespace, so that root stays root inside. For anybody else it does, and inside
+//! it set-user-ID programs (sudo) do not work.
+
+use std::io;
+
+use codespace_linux_sandbox_protocol::StageFailure;
+use nix::mount::{MsFlags, mount};
+
+use super::Prepared;
+use super::exec::{Exec, Program, own_program};
+
+pub(super) fn prepare() -> Result<Prepared, StageFailure> {
+    let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
+    if !nix::unistd::geteuid().is_root() {
+        namespaces |= libc::CLONE_NEWUSER;
+    }
+    Ok(Prepared {
+        exec: Exec {
+            before: Some(own_proc),
+            program: Program::Open(own_program()?),
+            argv: vec![c"codespace-linux-sandbox".into(), c"inner".into()],
+            keep: Vec::new(),
+            stderr: None,
+        },
+        namespaces,
+        said: None,
+    })
+}
+
+/// A `/proc` that shows the new PID namespace; of the host's mounts only this one changes, and only inside.
+fn own_proc() -> io::Result<()> {
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, none)?;
+    Ok(())
+}

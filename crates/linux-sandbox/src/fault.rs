@@ -1,0 +1,24 @@
+//! Safety devices that the tests switch off one by one, to prove that each is needed and that the tests see it missing.
+//! Compiled in only with the feature `fault-injection`, which no released binary has.
+
+/// A device that is switched off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No death signal is armed and nobody asks whether its parent is still there.
+    NoLifeline,
+}
+
+/// Whether `fault` is switched on in this process.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn on(fault: Fault) -> bool {
+    let wanted = match fault {
+        Fault::NoLifeline => "no-lifeline",
+    };
+    std::env::var("CODESPACE_FAULT").is_ok_and(|list| list.split(',').any(|name| name == wanted))
+}
+
+/// Whether `fault` is switched on in this process: never.
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn on(_: Fault) -> bool {
+    false
+}

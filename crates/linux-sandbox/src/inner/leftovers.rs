@@ -1,0 +1,44 @@
+//! Counts what a command has left running.
+
+use std::fs;
+
+/// Live processes of this PID namespace, without this one, `command`, and those that only wait to be reaped. Read from
+/// `/proc`, which inside shows just this namespace; 0 where it cannot be read.
+pub(super) fn count(command: i32) -> u64 {
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let mine = i32::try_from(std::process::id()).unwrap_or_default();
+    pids.filter(|pid| *pid != mine && *pid != command && lives(*pid)).count() as u64
+}
+
+fn lives(pid: i32) -> bool {
+    // The name stands in parentheses and may hold anything, also a parenthesis; the state follows the last one.
+    let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { return false };
+    let after = stat.iter().rposition(|byte| *byte == b')').map(|at| &stat[at + 1..]);
+    !matches!(after.and_then(|rest| rest.get(1)), None | Some(b'Z' | b'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test needs a live and a dead process of its own")]
+    fn a_zombie_does_not_count_as_alive() {
+        let mut live = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let pid = i32::try_from(live.id()).unwrap();
+        assert!(lives(pid));
+        drop(live.stdin.take());
+        // Wait until it has ended, without reaping it.
+        nix::sys::wait::waitid(
+            nix::sys::wait::Id::Pid(nix::unistd::Pid::from_raw(pid)),
+            nix::sys::wait::WaitPidFlag::WEXITED | nix::sys::wait::WaitPidFlag::WNOWAIT,
+        )
+        .unwrap();
+        assert!(!lives(pid));
+        live.wait().unwrap();
+        assert!(!lives(pid));
+    }
+}

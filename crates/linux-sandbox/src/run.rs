@@ -1,0 +1,133 @@
+//! The verb `run`: the Runner's direct child for one command (the *root*).
+//!
+//! 1. Arm the death signal, ask the Runner whether it is still there (`lifeline`): from here on this process cannot
+//!    outlive the Runner.
+//! 2. Read the plan, and prepare everything that can fail.
+//! 3. Create the first process of a new PID namespace (`first_process`) and hand the Runner a pidfd of it. It waits on a
+//!    lifeline of its own: from here on nothing below can outlive this process.
+//! 4. Answer its question: the engine builds the sandbox below it, and the inner stage runs the command.
+//! 5. Wait for its end, and say how it ended if that was not as planned.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+use codespace_linux_sandbox_protocol::{CommandEnd, FromSandbox, Plan, RUNNER_PIDFD, Stage, StageFailure, ToSandbox};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+
+use crate::control::{Control, Received};
+use crate::engines::{self, Prepared};
+use crate::fault::{self, Fault};
+use crate::first_process::{self, Created};
+use crate::lifeline;
+use crate::sys;
+
+/// How much of what the engine said is passed on, in bytes.
+const SAID: u64 = 4096;
+
+/// Exit code 0: the tree is gone. 125: it never came to be.
+pub(crate) fn main() -> ExitCode {
+    // SAFETY: this is the first thing that this process image does with the descriptor.
+    let Ok(control) = (unsafe { Control::inherited() }) else { return ExitCode::from(125) };
+    match tie_to_runner(&control) {
+        Ok(true) => {}
+        // The Runner is gone; so is everybody who could be told.
+        Ok(false) => return ExitCode::from(125),
+        Err(error) => {
+            control.fail(sandbox_failure("tie the helper to the Runner", &error));
+            return ExitCode::from(125);
+        }
+    }
+    match start(&control) {
+        Ok((pidfd, said)) => {
+            wait(&control, &pidfd, said);
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            control.fail(failure);
+            ExitCode::from(125)
+        }
+    }
+}
+
+fn tie_to_runner(control: &Control) -> io::Result<bool> {
+    lifeline::arm()?;
+    // SAFETY: this is the first thing that this process image does with the descriptor.
+    let runner = unsafe { sys::inherited(RUNNER_PIDFD) };
+    sys::set_cloexec(runner.as_fd(), true)?;
+    if fault::on(Fault::NoLifeline) {
+        return Ok(true);
+    }
+    control.send(&FromSandbox::Armed);
+    if !lifeline::wait_for_answer(control.as_fd(), runner.as_fd())? {
+        return Ok(false);
+    }
+    match control.receive()? {
+        Received::Message(ToSandbox::Go, _) => Ok(true),
+        Received::Message(other, _) => {
+            Err(io::Error::other(format!("{other:?} is no answer to the helper's question")))
+        }
+        Received::End => Ok(false),
+    }
+}
+
+fn start(control: &Control) -> Result<(OwnedFd, Option<OwnedFd>), StageFailure> {
+    // A workspace that the helper stood in could not be unmounted, or removed, for as long as the command runs.
+    std::env::set_current_dir("/").map_err(|e| sandbox_failure("change to /", &e))?;
+    // SAFETY: this is the first thing that this process image does with the descriptor.
+    let (plan, _plan_fd) = unsafe { crate::plan::inherited() }.map_err(|e| StageFailure {
+        stage: Stage::Sandbox,
+        errno: None,
+        message: e.to_string(),
+    })?;
+    let Plan { engine, view, network, .. } = plan;
+    let Prepared { exec, namespaces, said } = engines::prepare(&engine, &view, network)?;
+    let told = |first: &OwnedFd| control.send_with(&FromSandbox::FirstProcess, Some(first.as_fd()));
+    match first_process::create(namespaces, told, move || exec.run()) {
+        Ok(Created::Waiting(pidfd)) => Ok((pidfd, said)),
+        Ok(Created::Left(pidfd)) => {
+            // It said why over its own copy of the control socket, or was killed; `wait` tells how it ended.
+            Ok((pidfd, said))
+        }
+        Err(error) => Err(StageFailure {
+            stage: Stage::Sandbox,
+            errno: error.raw_os_error(),
+            message: format!(
+                "create the first process of a new PID namespace: {error} (are user namespaces switched off, or is this \
+                 a container that forbids them?)"
+            ),
+        }),
+    }
+}
+
+/// Waits for the first process, thus for everything below it.
+fn wait(control: &Control, pidfd: &OwnedFd, said: Option<OwnedFd>) {
+    let status = loop {
+        match waitid(Id::PIDFd(pidfd.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::__WALL) {
+            Err(nix::Error::EINTR) => {}
+            other => break other,
+        }
+    };
+    let end = match status {
+        Ok(WaitStatus::Exited(_, 0)) => return,
+        Ok(WaitStatus::Exited(_, code)) => CommandEnd::Code(code),
+        Ok(WaitStatus::Signaled(_, signal, _)) => CommandEnd::Signal(signal as i32),
+        // Nothing else is asked for; a wait that fails has no child to tell about.
+        Ok(_) | Err(_) => return,
+    };
+    let said = said.and_then(|fd| tail(fd).ok()).unwrap_or_default();
+    control.send(&FromSandbox::EngineEnded { end, said });
+}
+
+fn tail(fd: OwnedFd) -> io::Result<String> {
+    let mut file = std::fs::File::from(fd);
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(SAID)))?;
+    let mut bytes = Vec::new();
+    file.take(SAID).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+fn sandbox_failure(what: &str, error: &io::Error) -> StageFailure {
+    StageFailure { stage: Stage::Sandbox, errno: error.raw_os_error(), message: format!("{what}: {error}") }
+}
