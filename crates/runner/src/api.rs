@@ -8,10 +8,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use codespace_domain::{
-    CloseStdinRequest, ErrorCode, ExecReply, ExecRequest, HelloReply, HelloRequest, ListReply, ListRequest, ProcessStatus,
-    ReadReply, ReadRequest, Reply, Request, ResizeReply, ResizeRequest, RunnerError, SignalRequest, StatusRequest,
-    StopReply, StopRequest, TerminateRequest, TerminateWorkspaceReply, TerminateWorkspaceRequest, WorkspaceInfoReply,
-    WorkspaceInfoRequest, WriteStdinReply, WriteStdinRequest,
+    CloseStdinRequest, ErrorCode, ExecReply, ExecRequest, HelloReply, HelloRequest, ListReply, ListRequest,
+    ProcessStatus, ReadReply, ReadRequest, Reply, Request, ResizeReply, ResizeRequest, RunnerError, SignalRequest,
+    StatusRequest, StopReply, StopRequest, TerminateRequest, TerminateWorkspaceReply, TerminateWorkspaceRequest,
+    WorkspaceInfoReply, WorkspaceInfoRequest, WriteStdinReply, WriteStdinRequest,
 };
 
 /// An answer that is still to come. Dropping it gives up the waiting, never the effect.

@@ -1,1 +1,44 @@
-//! .
+//! CodeSpace Runner: runs commands in a workspace inside a Linux sandbox, streams their output, and ends them **whole**:
+//! when a command is ended, by whatever cause and at whatever moment, everything that it started is gone, its output ends
+//! at once, and the answer says that this was seen.
+//!
+//! ```no_run
+//! use codespace_policy::{HostDisk, Registry, Workspace};
+//! use codespace_runner::domain::{ExecRequest, StatusRequest};
+//! use codespace_runner::{InProcessRunner, Runner, RunnerConfig};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let registry = Registry::single("demo".parse()?, Workspace::new("/srv/demo"), &HostDisk)?;
+//! let runner = InProcessRunner::start(RunnerConfig::new(registry)).await?;
+//! let session = runner.session();
+//! let started = session.exec(ExecRequest::new("demo".parse()?, ["make", "test"])).await?;
+//! let status = session.process_status(StatusRequest { process_id: started.process_id, wait_ms: 60_000 }).await?;
+//! assert!(status.tree.is_some_and(|tree| tree.confirmed));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate does not know mounts (the helper's), what may be seen and why (policy's), nor MCP.
+
+mod api;
+mod control;
+mod in_process;
+mod launch;
+mod lifecycle;
+pub mod linux_sandbox;
+mod output;
+mod proc_stat;
+mod process;
+mod sandbox_tree;
+mod session;
+mod sys;
+pub mod uds;
+pub mod wire;
+
+pub use api::{Pending, Runner};
+pub use codespace_domain as domain;
+pub use in_process::{InProcessRunner, RunnerConfig};
+pub use linux_sandbox::HelperLocation;
+pub use process::Retention;
+pub use session::Session;
+pub use sys::subreaper::become_subreaper;

@@ -1,0 +1,166 @@
+//! Plan -> root child. The one place of the Runner that starts a process.
+//!
+//! Roots are started from one thread that lives as long as the Runner: the death signal that a root arms follows the
+//! **thread** that started it, and a runtime's blocking thread ends after some idle seconds, which would kill a healthy
+//! command.
+//!
+//! The child gets `/dev/null` as its three standard descriptors, the control socket, the plan and a pidfd of the Runner
+//! under fixed numbers, and nothing else: everything above is close-on-exec. Its environment is empty.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+
+use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Plan, RUNNER_PIDFD};
+use tokio::sync::oneshot;
+
+use crate::control::Control;
+use crate::sys::memfd;
+use crate::sys::pidfd::{AsyncPidFd, PidFd};
+
+/// Why there is no root.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    #[error("write the plan: {0}")]
+    Plan(#[source] io::Error),
+    #[error("make the control socket: {0}")]
+    Control(#[source] io::Error),
+    #[error("start the sandbox helper {helper}: {source}")]
+    Spawn { helper: PathBuf, source: io::Error },
+    #[error("start a root: the Runner's spawner thread is gone")]
+    NoSpawner,
+}
+
+impl LaunchError {
+    /// The operating system's error number.
+    pub(crate) fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Plan(error) | Self::Control(error) | Self::Spawn { source: error, .. } => error.raw_os_error(),
+            Self::NoSpawner => None,
+        }
+    }
+}
+
+/// The Runner's own direct child for one process. Not yet reaped, so its pid is its own.
+pub(crate) struct Root {
+    pub(crate) pid: i32,
+    pub(crate) handle: AsyncPidFd,
+    pub(crate) control: Control,
+}
+
+/// The thread that starts roots. It ends, and with it by the death signal every root, when this is dropped.
+pub(crate) struct Spawner {
+    jobs: mpsc::Sender<Job>,
+}
+
+struct Job {
+    helper: PathBuf,
+    give: [(OwnedFd, RawFd); 3],
+    done: oneshot::Sender<io::Result<(i32, PidFd)>>,
+}
+
+impl Spawner {
+    /// Starts the thread.
+    pub(crate) fn start() -> io::Result<Self> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        std::thread::Builder::new().name("spawner".into()).spawn(move || {
+            for Job { helper, give, done } in queue {
+                let started = start(&helper, give);
+                if let Err(Ok((pid, handle))) = done.send(started) {
+                    // Nobody waits for it any more. It ends here, or it would live as long as this thread.
+                    end_unwanted(pid, &handle);
+                }
+            }
+        })?;
+        Ok(Self { jobs })
+    }
+
+    /// Starts a root for `plan`. Dropping the future ends a root that comes of it.
+    pub(crate) async fn launch(&self, helper: &Path, plan: &Plan) -> Result<Root, LaunchError> {
+        let bytes = serde_json::to_vec(plan).map_err(|e| LaunchError::Plan(e.into()))?;
+        let plan = memfd::sealed("plan", &bytes).map_err(LaunchError::Plan)?;
+        let (control, theirs) = Control::pair().map_err(LaunchError::Control)?;
+        let spawn = |source| LaunchError::Spawn { helper: helper.to_owned(), source };
+        let runner = OwnedFd::from(PidFd::open(own_pid()).map_err(spawn)?);
+        let give = [(theirs, CONTROL_FD), (plan, PLAN_FD), (runner, RUNNER_PIDFD)];
+        let (done, started) = oneshot::channel();
+        let job = Job { helper: helper.to_owned(), give, done };
+        self.jobs.send(job).map_err(|_| LaunchError::NoSpawner)?;
+        let (pid, handle) = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
+        // Only fails for want of memory or descriptors; the handle's loss would make the root unendable.
+        match handle.into_async() {
+            Ok(handle) => Ok(Root { pid, handle, control }),
+            Err(source) => {
+                if let Ok(handle) = PidFd::open(pid) {
+                    end_unwanted(pid, &handle);
+                }
+                Err(spawn(source))
+            }
+        }
+    }
+}
+
+fn own_pid() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or_default()
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place, on the spawner thread")]
+fn start(helper: &Path, give: [(OwnedFd, RawFd); 3]) -> io::Result<(i32, PidFd)> {
+    let mut command = Command::new(helper);
+    command.arg("run").env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    #[cfg(feature = "fault-injection")]
+    command.envs(std::env::var_os("CODESPACE_FAULT").map(|faults| ("CODESPACE_FAULT", faults)));
+    let numbers = [0, 1, 2].map(|i: usize| (give[i].0.as_raw_fd(), give[i].1));
+    // SAFETY: between fork and exec the closure makes system calls only, on descriptors that `give` keeps open.
+    unsafe {
+        command.pre_exec(move || prepare_child(numbers));
+    }
+    let mut child = command.spawn()?;
+    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+    match PidFd::open(pid) {
+        Ok(handle) => Ok((pid, handle)),
+        Err(error) => {
+            // Without a handle it could not be waited for; it is this thread's own child and not reaped.
+            child.kill()?;
+            child.wait()?;
+            Err(error)
+        }
+    }
+}
+
+/// In the child, before exec. Nothing here allocates.
+fn prepare_child(give: [(RawFd, RawFd); 3]) -> io::Result<()> {
+    // Armed as early as can be. The helper arms it again and asks whether the Runner still lives.
+    // SAFETY: PR_SET_PDEATHSIG takes one integer.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // Out of the way first: a source may have the number of another's destination.
+    let high = [lift(give[0].0)?, lift(give[1].0)?, lift(give[2].0)?];
+    for (from, (_, to)) in high.into_iter().zip(give) {
+        // SAFETY: plain numbers; in this child nothing owns the destination.
+        if unsafe { libc::dup2(from, to) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let first = (RUNNER_PIDFD + 1) as libc::c_uint;
+    // SAFETY: plain numbers. Marked rather than closed: the standard library still reports an exec error over one of them.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn lift(fd: RawFd) -> io::Result<RawFd> {
+    // SAFETY: F_DUPFD_CLOEXEC takes an integer and returns a new descriptor or -1.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 10) };
+    if copy < 0 { Err(io::Error::last_os_error()) } else { Ok(copy) }
+}
+
+fn end_unwanted(pid: i32, handle: &PidFd) {
+    if handle.signal(libc::SIGKILL).is_ok() {
+        // SAFETY: this process's own child, not reaped: the number is its own. Blocks for a moment only, after SIGKILL.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+    }
+}

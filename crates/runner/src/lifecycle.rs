@@ -1,0 +1,406 @@
+//! The life of one process as a pure function: state + event -> state + actions. The owner task (`process/owner.rs`)
+//! performs the actions and feeds the events; nothing here touches the kernel or the clock.
+//!
+//! ```text
+//!             started                 the command's own end, or an end that was asked for
+//!  STARTING ----------> RUNNING ---------------------------------------------------------> ENDING
+//!     |                                                                                      |
+//!     | failed, or an end                          seen gone (or 2 s), output drained        v
+//!     +------------------------------------------------------------------------------->  exited, once
+//! ```
+//!
+//! Three facts are kept apart: how the command ended, what ended the process (the first cause that was accepted), and
+//! whether the tree was seen gone. The tree is gone when all of these were seen, each for itself:
+//! - the root is dead (its pidfd), then reaped;
+//! - the control socket is at its end: helper, engine and inner stage are gone;
+//! - the first process of the PID namespace is dead (its pidfd), which the kernel lets happen only after everything in the
+//!   namespace is; or it was never announced, and then it never got leave to go on.
+
+use std::time::Duration;
+
+use codespace_domain::{EndedBy, LimitName, Limits, Phase, Stage, Termination};
+use codespace_linux_sandbox_protocol::{CommandEnd, StageFailure, TreeUsage};
+
+/// How long a tree may take to be seen gone before `exited` is published without that.
+pub(crate) const PROOF: Duration = Duration::from_secs(2);
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The root exists.
+    Launched,
+    /// There will be no root.
+    LaunchFailed(StageFailure),
+    /// The helper asks whether the Runner is there.
+    Armed,
+    /// A handle of the namespace's first process came.
+    FirstProcess,
+    /// The inner stage asks for the command's descriptors.
+    Ready,
+    /// The command's `execve` succeeded.
+    Started,
+    /// The start failed.
+    Failed(StageFailure),
+    /// The command's own end.
+    Exited { end: CommandEnd, usage: TreeUsage, leftovers: u64 },
+    /// All below the inner stage has ended.
+    Gone { usage: TreeUsage },
+    /// What the engine said when it did not end as planned.
+    EngineEnded { said: String },
+    /// The control socket is at its end.
+    ControlClosed,
+    /// The root was reaped.
+    RootGone,
+    /// The first process was seen dead.
+    NamespaceGone,
+    /// An end was asked for.
+    End { cause: EndedBy, grace: Option<Duration> },
+    /// A timer ran out.
+    Fired(Timer),
+    /// Every output byte is in the journal.
+    Drained,
+}
+
+/// Timers of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// Of the request; runs from the start.
+    Timeout,
+    /// Between SIGTERM and the end.
+    Grace,
+    /// For what the command left running.
+    Linger,
+    /// For the tree to be seen gone.
+    Proof,
+}
+
+/// What the owner has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Answer the helper's question.
+    AnswerHelper,
+    /// Give the inner stage the command's descriptors.
+    HandStdio,
+    /// SIGTERM to the command's process group.
+    AskToEnd,
+    /// End the tree now.
+    KillTree,
+    /// Start a timer.
+    Arm(Timer, Duration),
+    /// The caller of `exec` can be answered: it runs.
+    AnnounceStart,
+    /// The phase that others see.
+    Show(Phase),
+    /// Read what is left in the pipes.
+    Drain,
+    /// The end.
+    Publish(Box<Outcome>),
+}
+
+/// How it all ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It never ran, through no one's wish: an error for the caller, and no trace.
+    StartFailed(StageFailure),
+    /// A status for everyone.
+    Ended(Ended),
+}
+
+/// What an ended process leaves to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) cause: EndedBy,
+    pub(crate) termination: Termination,
+    /// The command's own, where the contract wants it shown.
+    pub(crate) command: Option<CommandEnd>,
+    pub(crate) limit: Option<LimitName>,
+    pub(crate) leftovers: u64,
+    pub(crate) usage: Option<TreeUsage>,
+    /// Why the tree was not seen gone; `None` when it was.
+    pub(crate) unconfirmed: Option<String>,
+}
+
+/// What a process was started with, as far as its life depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) grace: Duration,
+    pub(crate) linger: Duration,
+    /// `background: "keep"`.
+    pub(crate) keep: bool,
+    pub(crate) limits: Limits,
+}
+
+/// Of the root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Root {
+    NotYet,
+    Lives,
+    Gone,
+}
+
+/// Of the namespace's first process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Namespace {
+    Unannounced,
+    Lives,
+    Gone,
+}
+
+/// The state of one process.
+#[derive(Debug, Clone)]
+pub(crate) struct Lifecycle {
+    terms: Terms,
+    root: Root,
+    control_open: bool,
+    namespace: Namespace,
+    started: bool,
+    failure: Option<StageFailure>,
+    engine_said: String,
+    command: Option<CommandEnd>,
+    leftovers: u64,
+    usage: Option<TreeUsage>,
+    cause: Option<EndedBy>,
+    killed: bool,
+    proof_overdue: bool,
+    draining: bool,
+    published: bool,
+}
+
+impl Lifecycle {
+    /// A process whose slot was just reserved, and the first things to do.
+    pub(crate) fn new(terms: Terms) -> (Self, Vec<Action>) {
+        let mut actions = vec![Action::Show(Phase::Starting)];
+        actions.extend(terms.timeout.map(|timeout| Action::Arm(Timer::Timeout, timeout)));
+        let state = Self {
+            terms,
+            root: Root::NotYet,
+            control_open: true,
+            namespace: Namespace::Unannounced,
+            started: false,
+            failure: None,
+            engine_said: String::new(),
+            command: None,
+            leftovers: 0,
+            usage: None,
+            cause: None,
+            killed: false,
+            proof_overdue: false,
+            draining: false,
+            published: false,
+        };
+        (state, actions)
+    }
+
+    /// Takes an event in.
+    pub(crate) fn on(&mut self, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.published {
+            return actions;
+        }
+        match event {
+            Event::Launched => {
+                self.root = Root::Lives;
+                if self.killed {
+                    // The end came while the root was being started.
+                    actions.push(Action::KillTree);
+                }
+            }
+            Event::LaunchFailed(failure) => {
+                self.root = Root::Gone;
+                self.control_open = false;
+                self.failure.get_or_insert(failure);
+            }
+            // Who is to end gets no leave to go on.
+            Event::Armed if !self.killed => actions.push(Action::AnswerHelper),
+            Event::Ready if !self.killed => actions.push(Action::HandStdio),
+            Event::Armed | Event::Ready => {}
+            Event::FirstProcess => self.namespace = Namespace::Lives,
+            Event::Started => {
+                self.started = true;
+                actions.push(Action::AnnounceStart);
+                if self.cause.is_none() {
+                    actions.push(Action::Show(Phase::Running));
+                }
+            }
+            Event::Failed(failure) => {
+                self.failure.get_or_insert(failure);
+            }
+            Event::Exited { end, usage, leftovers } => self.command_ended(end, usage, leftovers, &mut actions),
+            Event::Gone { usage } => self.usage = Some(usage),
+            Event::EngineEnded { said } => self.engine_said = said,
+            Event::ControlClosed => self.control_open = false,
+            Event::RootGone => self.root = Root::Gone,
+            Event::NamespaceGone => self.namespace = Namespace::Gone,
+            Event::End { cause, grace } => self.end(cause, grace, &mut actions),
+            Event::Fired(Timer::Timeout) => self.end(EndedBy::Timeout, None, &mut actions),
+            Event::Fired(Timer::Grace | Timer::Linger) => self.kill(&mut actions),
+            Event::Fired(Timer::Proof) => self.proof_overdue = true,
+            Event::Drained => {
+                if self.draining {
+                    self.published = true;
+                    actions.push(Action::Publish(Box::new(self.outcome())));
+                }
+                return actions;
+            }
+        }
+        self.settle(&mut actions);
+        actions
+    }
+
+    /// The process has a cause of its end, and the tree may still be there.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.cause.is_some()
+    }
+
+    /// There is a command that a signal could reach.
+    pub(crate) fn takes_signals(&self) -> bool {
+        self.started && self.command.is_none() && !self.killed
+    }
+
+    fn command_ended(&mut self, end: CommandEnd, usage: TreeUsage, leftovers: u64, actions: &mut Vec<Action>) {
+        self.command = Some(end);
+        self.leftovers = leftovers;
+        self.usage = Some(usage);
+        // An end that was asked for before stays its cause; what is left has what is left of the grace.
+        if self.cause.is_some() || self.terms.keep {
+            return;
+        }
+        self.cause = Some(if self.limit().is_some() { EndedBy::Limit } else { EndedBy::Command });
+        actions.push(Action::Show(Phase::Ending));
+        if leftovers > 0 {
+            if self.terms.linger.is_zero() {
+                self.kill(actions);
+            } else {
+                actions.push(Action::Arm(Timer::Linger, self.terms.linger));
+            }
+        }
+    }
+
+    /// The first cause wins; a later one can only make it sooner.
+    fn end(&mut self, cause: EndedBy, grace: Option<Duration>, actions: &mut Vec<Action>) {
+        let first = self.cause.is_none();
+        if first {
+            self.cause = Some(cause);
+            actions.push(Action::Show(Phase::Ending));
+        } else if cause == EndedBy::Timeout {
+            // The timeout of a process that is being ended already says nothing new.
+            return;
+        }
+        let grace = grace.unwrap_or(self.terms.grace);
+        // Before its execve there is no command that could take a SIGTERM, after its end none any more.
+        if self.killed || grace.is_zero() || !self.started || self.command.is_some() {
+            self.kill(actions);
+        } else {
+            if first {
+                actions.push(Action::AskToEnd);
+            }
+            actions.push(Action::Arm(Timer::Grace, grace));
+        }
+    }
+
+    fn kill(&mut self, actions: &mut Vec<Action>) {
+        if self.killed {
+            return;
+        }
+        self.killed = true;
+        actions.push(Action::Arm(Timer::Proof, PROOF));
+        // A root that does not exist yet is ended as soon as it does.
+        if self.root != Root::NotYet {
+            actions.push(Action::KillTree);
+        }
+    }
+
+    /// What follows from the state alone.
+    fn settle(&mut self, actions: &mut Vec<Action>) {
+        if self.draining {
+            return;
+        }
+        let gone = self.tree_is_gone();
+        if !gone && !self.killed {
+            // A part of the lifeline is gone without having been asked to, or the start has failed: the rest follows.
+            let broken = !self.control_open || self.root == Root::Gone || self.namespace == Namespace::Gone;
+            if broken || self.failure.is_some() {
+                self.kill(actions);
+            }
+        }
+        if gone || self.proof_overdue {
+            self.draining = true;
+            actions.push(Action::Drain);
+        }
+    }
+
+    fn tree_is_gone(&self) -> bool {
+        self.root == Root::Gone && !self.control_open && self.namespace != Namespace::Lives
+    }
+
+    fn limit(&self) -> Option<LimitName> {
+        match self.command {
+            Some(CommandEnd::Signal(libc::SIGXCPU)) if self.terms.limits.cpu_seconds.is_some() => Some(LimitName::Cpu),
+            Some(CommandEnd::Signal(libc::SIGXFSZ)) if self.terms.limits.file_bytes.is_some() => {
+                Some(LimitName::FileSize)
+            }
+            _ => None,
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let own = |end: CommandEnd| match end {
+            CommandEnd::Code(_) => Termination::Exited,
+            CommandEnd::Signal(_) => Termination::Signaled,
+        };
+        let cause = match (self.cause, self.command) {
+            (Some(cause), _) => cause,
+            (None, Some(_)) => EndedBy::Command,
+            (None, None) if self.started => EndedBy::HelperLost,
+            (None, None) => return Outcome::StartFailed(self.start_failure()),
+        };
+        let termination = match (cause, self.command) {
+            (EndedBy::Command | EndedBy::Limit, Some(end)) => own(end),
+            (EndedBy::Limit, None)
+            | (EndedBy::Terminate | EndedBy::Workspace | EndedBy::Stop | EndedBy::Connection, _) => {
+                Termination::Terminated
+            }
+            (EndedBy::Timeout, _) => Termination::Timeout,
+            (EndedBy::HelperLost, _) | (EndedBy::Command, None) => Termination::Unknown,
+        };
+        let shows_own_end = self.terms.keep || matches!(termination, Termination::Exited | Termination::Signaled);
+        Outcome::Ended(Ended {
+            cause,
+            termination,
+            command: self.command.filter(|_| shows_own_end),
+            limit: self.limit().filter(|_| cause == EndedBy::Limit),
+            leftovers: if matches!(cause, EndedBy::Command | EndedBy::Limit) { self.leftovers } else { 0 },
+            usage: self.usage,
+            unconfirmed: (!self.tree_is_gone()).then(|| self.still_there()),
+        })
+    }
+
+    fn start_failure(&self) -> StageFailure {
+        self.failure.clone().unwrap_or_else(|| {
+            let message = match self.engine_said.as_str() {
+                "" => "set up the sandbox: the helper ended before the command was started".to_owned(),
+                said => format!("set up the sandbox: {said}"),
+            };
+            StageFailure { stage: Stage::Sandbox, errno: None, message }
+        })
+    }
+
+    fn still_there(&self) -> String {
+        let mut parts = Vec::new();
+        if self.root != Root::Gone {
+            parts.push("the helper was not seen to end");
+        }
+        if self.control_open {
+            parts.push("a stage of the sandbox still holds its control socket");
+        }
+        if self.namespace == Namespace::Lives {
+            parts.push("the PID namespace's first process was not seen to end (is a member traced from outside?)");
+        }
+        format!("after {} ms: {}", PROOF.as_millis(), parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+#[path = "lifecycle/tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+//! Ends a root with its whole tree.
+
+use std::sync::Arc;
+
+use crate::sys::pidfd::AsyncPidFd;
+
+/// What there is to end.
+pub(super) struct Target {
+    /// Until it is reaped; it is not while this is in use, so its pid is its own.
+    pub(super) root: Option<(i32, Arc<AsyncPidFd>)>,
+    /// The first process of the sandbox's PID namespace, once it was announced.
+    pub(super) first: Option<Arc<AsyncPidFd>>,
+    /// Whether the sandbox helper runs it.
+    pub(super) sandboxed: bool,
+}
+
+/// Ends the root of a process and, where the helper runs it, everything below it first. Blocks for at most the walk's
+/// budget and the time of its reads.
+///
+/// 1. The walk stops and kills everything below the root, also while the sandbox is being set up and nothing of it is
+///    known yet.
+/// 2. The namespace's first process, where its handle is known: the kernel ends all that the walk could not see (a tree
+///    that forks faster than it can be read, for instance).
+/// 3. The root last: its death would have the rest adopted by somebody else, where no walk finds it.
+pub(super) fn kill_pipe_root(target: &Target) {
+    if target.sandboxed && !fault::walk_is_off() {
+        if let Some((pid, _)) = target.root {
+            walk(pid);
+        }
+        if let Some(first) = &target.first {
+            kill(first, "the namespace's first process");
+        }
+    }
+    if let Some((_, root)) = &target.root {
+        kill(root, "the root");
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn walk(root: i32) {
+    match crate::sandbox_tree::kill_descendants(root) {
+        Ok(walk) => tracing::debug!(root, killed = walk.killed, stood_still = walk.stood_still, "walked"),
+        // The root is dead already: its lifeline ends what is below.
+        Err(refused) => tracing::debug!(root, %refused, "no walk"),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn walk(_: i32) {}
+
+fn kill(handle: &AsyncPidFd, what: &str) {
+    match handle.get().signal(libc::SIGKILL) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+        Err(error) => tracing::error!(%error, "failed to kill {what}"),
+    }
+}
+
+/// Safety devices that the tests switch off, to prove that each is needed.
+mod fault {
+    #[cfg(feature = "fault-injection")]
+    pub(super) fn walk_is_off() -> bool {
+        std::env::var("CODESPACE_FAULT").is_ok_and(|list| list.split(',').any(|name| name == "no-walk"))
+    }
+
+    #[cfg(not(feature = "fault-injection"))]
+    pub(super) fn walk_is_off() -> bool {
+        false
+    }
+}

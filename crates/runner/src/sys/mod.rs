@@ -1,0 +1,6 @@
+//! What the kernel offers and nobody wraps: the crate's only `unsafe`, a named file per kernel feature.
+
+pub(crate) mod async_fd;
+pub(crate) mod memfd;
+pub(crate) mod pidfd;
+pub(crate) mod subreaper;
