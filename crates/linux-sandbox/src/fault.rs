@@ -17,6 +17,19 @@ pub(crate) fn on(fault: Fault) -> bool {
     std::env::var("CODESPACE_FAULT").is_ok_and(|list| list.split(',').any(|name| name == wanted))
 }
 
+/// The environment of what this process turns into: it passes the switches on.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn environment() -> Vec<std::ffi::CString> {
+    let faults = std::env::var("CODESPACE_FAULT").ok();
+    faults.and_then(|list| std::ffi::CString::new(format!("CODESPACE_FAULT={list}")).ok()).into_iter().collect()
+}
+
+/// The environment of what this process turns into: empty.
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn environment() -> Vec<std::ffi::CString> {
+    Vec::new()
+}
+
 /// Whether `fault` is switched on in this process: never.
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn on(_: Fault) -> bool {

@@ -85,8 +85,8 @@ pub(crate) fn execve(path: &CStr, argv: &[CString], env: &[CString]) -> io::Erro
 }
 
 /// `execveat` of an open program; returns only with the error.
-pub(crate) fn exec_fd(program: BorrowedFd<'_>, argv: &[CString]) -> io::Error {
-    let (argv, env) = (pointers(argv), pointers(&[]));
+pub(crate) fn exec_fd(program: BorrowedFd<'_>, argv: &[CString], env: &[CString]) -> io::Error {
+    let (argv, env) = (pointers(argv), pointers(env));
     // SAFETY: as above; the empty path with AT_EMPTY_PATH means the descriptor itself.
     unsafe {
         libc::syscall(

@@ -1,7 +1,7 @@
 //! The Runner's end of the control socket: one JSON object per packet, descriptors beside it.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use codespace_linux_sandbox_protocol::{FromSandbox, MAX_MESSAGE, ToSandbox};
 use nix::sys::socket::{
@@ -10,7 +10,7 @@ use nix::sys::socket::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::sys::async_fd::async_fd;
+use crate::sys::async_fd::{async_fd, set_nonblocking};
 
 /// A connected end. Its other end is held by the helper, the engine and the inner stage of one process, and by no one
 /// else: the command never has it. So its end of file says that all of those are gone.
@@ -24,7 +24,7 @@ impl Control {
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags)?;
-        set_nonblocking(&ours)?;
+        set_nonblocking(ours.as_fd())?;
         Ok((Self(async_fd(ours, Interest::READABLE)?), theirs))
     }
 
@@ -49,13 +49,6 @@ impl Control {
         sendmsg::<()>(self.0.as_raw_fd(), &[IoSlice::new(&bytes)], rights, MsgFlags::MSG_NOSIGNAL, None)?;
         Ok(())
     }
-}
-
-fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
-    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
-    fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-    Ok(())
 }
 
 fn receive_now(fd: &OwnedFd) -> io::Result<Option<Received>> {
@@ -89,8 +82,6 @@ fn receive_now(fd: &OwnedFd) -> io::Result<Option<Received>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
     use super::*;
 
     #[tokio::test]

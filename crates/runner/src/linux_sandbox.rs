@@ -135,7 +135,6 @@ pub async fn probe(location: &HelperLocation) -> DoctorReport {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the probe ends by itself and is killed when this future is dropped")]
 async fn ask(helper: &std::path::Path) -> io::Result<ProbeReport> {
     let mut command = tokio::process::Command::new(helper);
     command

@@ -10,7 +10,7 @@ use std::path::Path;
 use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Stage, StageFailure};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::sys;
+use crate::{fault, sys};
 
 /// Ready to become; no step of it allocates or can fail for want of anything but the kernel.
 pub(crate) struct Exec {
@@ -47,9 +47,10 @@ impl Exec {
         if let Some(stderr) = &self.stderr {
             sys::dup_to(stderr.as_fd(), 2)?;
         }
+        let env = fault::environment();
         Err(match &self.program {
-            Program::Path(path) => sys::execve(path, &self.argv, &[]),
-            Program::Open(fd) => sys::exec_fd(fd.as_fd(), &self.argv),
+            Program::Path(path) => sys::execve(path, &self.argv, &env),
+            Program::Open(fd) => sys::exec_fd(fd.as_fd(), &self.argv, &env),
         })
     }
 }

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use codespace_domain::Stream;
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::sync::watch;
@@ -29,6 +28,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::journal::{Journal, Room};
 use super::text::{self, LONGEST_BEGINNING};
+use crate::sys::async_fd::{async_fd, set_nonblocking};
 
 /// The most bytes of one read; a pipe's usual size.
 const READ_BYTES: usize = 64 * 1024;
@@ -68,7 +68,7 @@ impl Pump {
     ) -> io::Result<Pump> {
         set_nonblocking(fd.as_fd())?;
         let sink = Sink::new(stream, journal, fd.is_terminal());
-        let fd = watch_readable(fd)?;
+        let fd = async_fd(fd, Interest::READABLE)?;
         let (drain, drain_asked) = watch::channel(None);
         let task = tokio::spawn(async move {
             let end = run(fd, sink, drain_asked).await;
@@ -273,20 +273,6 @@ impl Sink {
         self.held = 0;
         self.held_until = None;
     }
-}
-
-#[expect(
-    deprecated,
-    reason = "the replacement is `unsafe` for types whose descriptor could change or close; an `OwnedFd` cannot"
-)]
-fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(fd, Interest::READABLE)
-}
-
-fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
-    fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use codespace_domain::{StdinMode, Stream};
 use codespace_pty::{Pty, Size};
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
+
+use crate::sys::async_fd::set_nonblocking;
 
 /// Made before the root is.
 pub(super) struct StandardIo {
@@ -32,8 +34,8 @@ impl StandardIo {
                 (read, Some(write))
             }
         };
-        let (stdout, their_stdout) = output_pipe()?;
-        let (stderr, their_stderr) = output_pipe()?;
+        let (stdout, their_stdout) = pipe2(OFlag::O_CLOEXEC)?;
+        let (stderr, their_stderr) = pipe2(OFlag::O_CLOEXEC)?;
         Ok(Self {
             theirs: [their_stdin, their_stdout, their_stderr],
             sources: vec![(stdout, Stream::Stdout), (stderr, Stream::Stderr)],
@@ -52,17 +54,4 @@ impl StandardIo {
             terminal: Some(master),
         })
     }
-}
-
-fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
-    // Only this end: the flag belongs to an end's open file, and the command's own must block as programs expect.
-    set_nonblocking(read.as_fd())?;
-    Ok((read, write))
-}
-
-fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
-    fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-    Ok(())
 }

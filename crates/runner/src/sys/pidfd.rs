@@ -129,6 +129,7 @@ mod tests {
 
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test needs a process of its own")]
+    #[expect(clippy::zombie_processes, reason = "it is reaped by its handle, which is what is tested")]
     async fn a_process_is_signalled_waited_for_and_reaped_by_its_handle() {
         let child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
         let handle = PidFd::open(i32::try_from(child.id()).unwrap()).unwrap().into_async().unwrap();
