@@ -69,7 +69,7 @@ impl InProcessRunner {
             ..RunnerError::new(ErrorCode::ResourceUnavailable, format!("start the spawner thread: {error}"))
         })?;
         let host = host_facts(&report, config.forbidden);
-        let launcher = Launcher { spawner, helper: report.helper.clone().unwrap_or_default() };
+        let launcher = Launcher { spawner: Arc::new(spawner), helper: report.helper.clone().unwrap_or_default() };
         let shared = Shared {
             registry: config.registry,
             host,

@@ -7,6 +7,7 @@
 //! The child gets `/dev/null` as its three standard descriptors, the control socket, the plan and a pidfd of the Runner
 //! under fixed numbers, and nothing else: everything above is close-on-exec. Its environment is empty.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -18,6 +19,7 @@ use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Plan, RUNNER_PIDFD};
 use tokio::sync::oneshot;
 
 use crate::control::Control;
+use crate::orphans;
 use crate::sys::memfd;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
 
@@ -52,14 +54,25 @@ pub(crate) struct Root {
 }
 
 /// The thread that starts roots. It ends, and with it by the death signal every root, when this is dropped.
+///
+/// It alone knows which children of this process are its own, so it is also asked which are not.
 pub(crate) struct Spawner {
     jobs: mpsc::Sender<Job>,
 }
 
-struct Job {
-    helper: PathBuf,
-    give: [(OwnedFd, RawFd); 3],
-    done: oneshot::Sender<io::Result<(i32, PidFd)>>,
+enum Job {
+    Start {
+        helper: PathBuf,
+        give: [(OwnedFd, RawFd); 3],
+        done: oneshot::Sender<io::Result<(i32, PidFd)>>,
+    },
+    Orphans {
+        done: oneshot::Sender<Vec<(i32, PidFd)>>,
+    },
+    /// This child was reaped: its pid may come again.
+    Forget {
+        pid: i32,
+    },
 }
 
 impl Spawner {
@@ -67,11 +80,27 @@ impl Spawner {
     pub(crate) fn start() -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel::<Job>();
         std::thread::Builder::new().name("spawner".into()).spawn(move || {
-            for Job { helper, give, done } in queue {
-                let started = start(&helper, give);
-                if let Err(Ok((pid, handle))) = done.send(started) {
-                    // Nobody waits for it any more. It ends here, or it would live as long as this thread.
-                    end_unwanted(pid, &handle);
+            let mut known = HashSet::new();
+            for job in queue {
+                match job {
+                    Job::Start { helper, give, done } => {
+                        let started = start(&helper, give);
+                        known.extend(started.as_ref().map(|(pid, _)| *pid).ok());
+                        if let Err(Ok((pid, handle))) = done.send(started) {
+                            // Nobody waits for it any more. It ends here, or it would live as long as this thread.
+                            end_unwanted(pid, &handle);
+                            known.remove(&pid);
+                        }
+                    }
+                    Job::Orphans { done } => {
+                        let orphans = orphans::find(&known);
+                        known.extend(orphans.iter().map(|(pid, _)| *pid));
+                        // Whoever asked may have given up: they are found again at the next end.
+                        if let Err(orphans) = done.send(orphans) {
+                            known.retain(|pid| !orphans.iter().any(|(orphan, _)| orphan == pid));
+                        }
+                    }
+                    Job::Forget { pid } => drop(known.remove(&pid)),
                 }
             }
         })?;
@@ -87,7 +116,7 @@ impl Spawner {
         let runner = OwnedFd::from(PidFd::open(own_pid()).map_err(spawn)?);
         let give = [(theirs, CONTROL_FD), (plan, PLAN_FD), (runner, RUNNER_PIDFD)];
         let (done, started) = oneshot::channel();
-        let job = Job { helper: helper.to_owned(), give, done };
+        let job = Job::Start { helper: helper.to_owned(), give, done };
         self.jobs.send(job).map_err(|_| LaunchError::NoSpawner)?;
         let (pid, handle) = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
         // Only fails for want of memory or descriptors; the handle's loss would make the root unendable.
@@ -100,6 +129,21 @@ impl Spawner {
                 Err(spawn(source))
             }
         }
+    }
+
+    /// A child that this thread has named was reaped.
+    pub(crate) fn forget(&self, pid: i32) {
+        // A thread that is gone has nothing to forget.
+        self.jobs.send(Job::Forget { pid }).ok();
+    }
+
+    /// Children of this process that it did not start; each is named once.
+    pub(crate) async fn orphans(&self) -> Vec<(i32, PidFd)> {
+        let (done, found) = oneshot::channel();
+        if self.jobs.send(Job::Orphans { done }).is_err() {
+            return Vec::new();
+        }
+        found.await.unwrap_or_default()
     }
 }
 

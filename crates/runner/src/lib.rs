@@ -26,6 +26,7 @@ mod in_process;
 mod launch;
 mod lifecycle;
 pub mod linux_sandbox;
+mod orphans;
 mod output;
 mod proc_stat;
 mod process;

@@ -1,4 +1,4 @@
-//! Reads `/proc/<pid>/stat` and its relatives.
+//! Reads `/proc/<pid>/stat` and its relatives: state, parent, threads, children.
 
 use std::fs;
 
@@ -29,6 +29,32 @@ impl Stat {
 pub(crate) fn threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The children of every thread of a process. The kernel's own list where it has one: its cost follows the tree and not
+/// the host, and it is exact while the process stands still.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    let mut all = Vec::new();
+    for tid in threads(pid) {
+        match fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")) {
+            Ok(list) => all.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Err(_) if kernel_lists_children() => {}
+            Err(_) => return scan_for_children(pid),
+        }
+    }
+    all
+}
+
+/// CONFIG_PROC_CHILDREN.
+fn kernel_lists_children() -> bool {
+    let own = std::process::id();
+    fs::metadata(format!("/proc/{own}/task/{own}/children")).is_ok()
+}
+
+pub(crate) fn scan_for_children(parent: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| Stat::of_process(*pid).is_some_and(|stat| stat.ppid == parent)).collect()
 }
 
 /// The name in the second field stands in parentheses and may hold anything, also parentheses, spaces and newlines; what

@@ -25,7 +25,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::proc_stat::{Stat, threads};
+use crate::proc_stat::{Stat, children, threads};
 use crate::sys::pidfd::PidFd;
 
 /// For all waits together.
@@ -213,32 +213,6 @@ fn wait_until_still(members: &[Member], until: Instant) -> bool {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(1));
     }
-}
-
-/// The children of every thread of a process. The kernel's own list where it has one: its cost follows the tree and not
-/// the host, and it is exact while the process stands still.
-fn children(pid: i32) -> Vec<i32> {
-    let mut all = Vec::new();
-    for tid in threads(pid) {
-        match fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")) {
-            Ok(list) => all.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
-            Err(_) if kernel_lists_children() => {}
-            Err(_) => return scan_for_children(pid),
-        }
-    }
-    all
-}
-
-/// CONFIG_PROC_CHILDREN.
-fn kernel_lists_children() -> bool {
-    let own = std::process::id();
-    fs::metadata(format!("/proc/{own}/task/{own}/children")).is_ok()
-}
-
-fn scan_for_children(parent: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| Stat::of_process(*pid).is_some_and(|stat| stat.ppid == parent)).collect()
 }
 
 #[cfg(test)]

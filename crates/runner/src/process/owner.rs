@@ -22,6 +22,7 @@ use super::{Ask, End, Seat, Slot, Table, Visible, status, stdin};
 use crate::control::{Control, Received};
 use crate::launch::{LaunchError, Root, Spawner};
 use crate::lifecycle::{Action, Event, Lifecycle, Outcome, Terms, Timer};
+use crate::orphans;
 use crate::output::Pumps;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
 
@@ -30,7 +31,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 
 /// How roots are started.
 pub(crate) struct Launcher {
-    pub(crate) spawner: Spawner,
+    pub(crate) spawner: Arc<Spawner>,
     pub(crate) helper: PathBuf,
 }
 
@@ -52,6 +53,7 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
     let mut owner = Owner {
         slot,
         table,
+        launcher: Arc::clone(&launcher),
         visible,
         accepted,
         lifecycle,
@@ -96,6 +98,7 @@ enum Launch {
 struct Owner {
     slot: Arc<Slot>,
     table: Arc<Table>,
+    launcher: Arc<Launcher>,
     visible: watch::Sender<Visible>,
     accepted: Instant,
     lifecycle: Lifecycle,
@@ -289,6 +292,12 @@ impl Owner {
             // Somebody else in this process waits for any child; the root is gone all the same.
             Err(error) => tracing::warn!(root = pid, %error, "failed to reap a root"),
         }
+        let (pid, spawner) = (*pid, Arc::clone(&self.launcher.spawner));
+        tokio::spawn(async move {
+            spawner.forget(pid);
+            // What it has left behind has just come to this process.
+            orphans::end_all(&spawner).await;
+        });
         self.root = None;
         self.visible.send_modify(|visible| visible.pid = None);
         self.feed(Event::RootGone);

@@ -6,7 +6,7 @@ use codespace_domain::{
 };
 use codespace_policy::{HostDisk, Registry, Workspace};
 
-use crate::proc_stat::{Stat, threads};
+use crate::proc_stat::{Stat, children};
 use crate::{HelperLocation, InProcessRunner, Runner, RunnerConfig};
 
 /// The helper that was built beside the tests.
@@ -33,12 +33,6 @@ async fn runner() -> Option<(InProcessRunner, tempfile::TempDir)> {
         return None;
     }
     Some((runner, workspace))
-}
-
-fn children(pid: i32) -> Vec<i32> {
-    let lists = threads(pid).into_iter().map(move |tid| format!("/proc/{pid}/task/{tid}/children"));
-    let lists = lists.filter_map(|path| std::fs::read_to_string(path).ok());
-    lists.flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<i32>>()).collect()
 }
 
 fn program(pid: i32) -> Option<String> {

@@ -2,6 +2,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use super::*;
+use crate::proc_stat::scan_for_children;
 
 /// A shell that has started everything once it says so.
 #[expect(clippy::disallowed_methods, reason = "the tests need trees of their own")]

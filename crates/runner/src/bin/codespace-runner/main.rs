@@ -1,0 +1,55 @@
+//! `codespace-runner`: the Runner on the command line. Parses, calls the library, turns the result into an exit code.
+//!
+//! One file per verb in `verbs/`; `render` is the only file that prints, `exit` the table of exit codes.
+
+mod cli;
+mod connect;
+mod error;
+mod escape;
+mod exec_flags;
+mod exit;
+mod own_signals;
+mod own_stdin;
+mod render;
+mod values;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use nix::sys::signal::SigSet;
+
+use crate::cli::Cli;
+use crate::error::CliError;
+use crate::render::Render;
+
+fn main() -> ExitCode {
+    let Cli { verb, json } = Cli::parse();
+    let render = Render::new(json);
+    match start(verb, render) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            render.error(&error);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Everything that must be so before there is a second thread, then the verb.
+fn start(verb: cli::Verb, render: Render) -> Result<u8, CliError> {
+    // 1. A caller may have blocked signals; they would never come, and everything started here would inherit that.
+    SigSet::all().thread_unblock().map_err(|errno| CliError::host("unblock signals", errno.into()))?;
+    // 2. What loses its parent comes to the Runner, from the first process that it starts on.
+    if verb.is_the_runner() {
+        codespace_runner::become_subreaper().map_err(|e| CliError::host("become a subreaper", e))?;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::host("start the runtime", e))?;
+    let outcome = runtime.block_on(verbs::run(verb, render));
+    // A thread may still be stuck in a read of our stdin, or in a write to a stdout that nobody reads.
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,0 +1,94 @@
+//! `run`: one command in this directory, without a daemon. Streams its output, passes stdin on, mirrors its exit code.
+//!
+//! - `policy`: the flags, made into a registry of one workspace.
+//! - `ends`: which signal or loss leads to what, and the exit code; pure.
+//! - `supervise`: the command's life, from its start to its last byte.
+//! - `streams`: its output to ours, our input to its.
+
+mod ends;
+mod policy;
+mod streams;
+mod supervise;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use codespace_domain::{ErrorCode, ExecRequest, Lifetime, OnFull, ProcessKey, RunnerError, SignalName, StdinMode};
+use codespace_policy::DEFAULT_WORKSPACE;
+use codespace_runner::{InProcessRunner, RunnerConfig};
+
+use crate::connect::SocketFlag;
+use crate::error::CliError;
+use crate::exec_flags::ExecFlags;
+use crate::exit;
+use crate::own_signals::{OwnSignals, number_of};
+use crate::render::Render;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Show this path read-only. May be given several times, as may --write and --deny.
+    #[arg(long, value_name = "PATH")]
+    read: Vec<PathBuf>,
+    /// Show this path writable.
+    #[arg(long, value_name = "PATH")]
+    write: Vec<PathBuf>,
+    /// Show nothing at this path.
+    #[arg(long, value_name = "PATH")]
+    deny: Vec<PathBuf>,
+    /// Let the command only read the workspace.
+    #[arg(long)]
+    read_only: bool,
+    /// What the command reaches: nothing but a loopback of its own, or the host's network.
+    #[arg(long, default_value = "restricted")]
+    network: policy::NetworkArg,
+    /// What of the home directory is shown.
+    #[arg(long, default_value = "none")]
+    home: policy::HomeArg,
+    /// Run without a sandbox: the command sees and reaches what you do. It is still ended whole.
+    #[arg(long)]
+    no_sandbox: bool,
+    /// Allow the home directory, its parents and system directories as the workspace.
+    #[arg(long)]
+    allow_broad_root: bool,
+    /// Not connected to, only kept out of the command's reach.
+    #[command(flatten)]
+    socket: SocketFlag,
+    #[command(flatten)]
+    exec: ExecFlags,
+}
+
+pub(crate) async fn run(args: RunArgs, render: Render) -> Result<u8, CliError> {
+    run_here(args, render).await.map_err(CliError::of_run)
+}
+
+async fn run_here(args: RunArgs, render: Render) -> Result<u8, CliError> {
+    const CAUGHT: [SignalName; 4] = [SignalName::Int, SignalName::Term, SignalName::Hup, SignalName::Quit];
+    let mut signals = OwnSignals::catch(&CAUGHT).map_err(|e| CliError::host("catch signals", e))?;
+
+    let mut config = RunnerConfig::new(policy::registry(&args)?);
+    // A Runner that is a daemon of the same user would do anything for whoever reaches its socket.
+    config.forbidden.extend(args.socket.path().parent().filter(|dir| dir.exists()).map(Into::into));
+    let runner = tokio::select! {
+        runner = InProcessRunner::start(config) => runner?,
+        // Nothing has been started yet.
+        signal = signals.next() => return Ok(exit::of_signal(number_of(signal))),
+    };
+    let request = request(&args.exec, render)?;
+    let ends = ends::Ends::new(args.exec.grace);
+    supervise::supervise(Arc::new(runner.session()), request, ends, &mut signals, render).await
+}
+
+fn request(exec: &ExecFlags, render: Render) -> Result<ExecRequest, CliError> {
+    let broken = |e| RunnerError::new(ErrorCode::Internal, format!("name the command: {e}"));
+    let workspace = DEFAULT_WORKSPACE.parse().map_err(broken)?;
+    // By its key the start can be ended before its process id is known.
+    let key = ProcessKey::try_from("run".to_owned()).map_err(broken)?;
+    Ok(ExecRequest {
+        process_key: Some(key),
+        stdin: StdinMode::Pipe,
+        lifetime: Lifetime::Connection,
+        // Streamed, every byte is read, and the command waits for that. In one object at the end, the latest are shown.
+        on_full: if render.is_json() { OnFull::Drop } else { OnFull::Wait },
+        ..exec.request(workspace)
+    })
+}

@@ -1,0 +1,132 @@
+//! `serve`: the independent Runner. Binds its socket, serves it, and ends by a `stop`, however that comes.
+
+use std::path::{Path, PathBuf};
+
+use codespace_domain::{SignalName, StopRequest};
+use codespace_policy::{HostDisk, Registry};
+use codespace_runner::uds::{self, Listener};
+use codespace_runner::{InProcessRunner, Runner as _, RunnerConfig};
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+
+use crate::connect::SocketFlag;
+use crate::error::CliError;
+use crate::exit;
+use crate::own_signals::OwnSignals;
+use crate::render::Render;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    socket: SocketFlag,
+    /// The registry of workspaces; without one, the current directory is the workspace `default`.
+    #[arg(long, value_name = "FILE", env = "CODESPACE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Allow the home directory, its parents and system directories as the workspace `default`.
+    #[arg(long, conflicts_with = "config")]
+    allow_broad_root: bool,
+    /// The form of the log lines on stderr; RUST_LOG says which.
+    #[arg(long, default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+/// With `--json`, what is said once the socket is there.
+#[derive(Serialize)]
+struct Listening<'a> {
+    socket: &'a Path,
+    pid: u32,
+    protocol: u32,
+}
+
+pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError> {
+    start_log(args.log_format);
+    // 1. Signals, so that none that comes during the start is lost, or ends us half-way.
+    let mut signals = OwnSignals::catch(&[SignalName::Term, SignalName::Int, SignalName::Hup])
+        .map_err(|e| CliError::host("catch signals", e))?;
+
+    // 2. What can be wrong with the configuration, before anything is there.
+    let config_file = args.config.filter(|file| !file.as_os_str().is_empty());
+    let registry = load(config_file.as_deref(), args.allow_broad_root)?;
+
+    // 3. The socket, before the Runner: where another one holds it, nothing has been started. A client that comes early
+    //    waits in the socket's queue.
+    let listener = Listener::bind(&args.socket.path())?;
+
+    // 4. The Runner, which keeps all of this out of every sandbox: whoever reached the socket could start anything.
+    let mut config = RunnerConfig::new(registry);
+    config.forbidden.extend(listener.path().parent().map(Path::to_owned));
+    config.forbidden.push(listener.lock_path().to_owned());
+    config.forbidden.extend(config_file.map(|file| std::path::absolute(&file).unwrap_or(file)));
+    let runner = tokio::select! {
+        runner = InProcessRunner::start(config) => runner?,
+        _ = signals.next() => return Ok(exit::OK),
+    };
+
+    tracing::info!(socket = %listener.path().display(), pid = std::process::id(), "listening");
+    if render.is_json() {
+        let socket = listener.path();
+        render.object(&Listening { socket, pid: std::process::id(), protocol: codespace_domain::PROTOCOL })?;
+    }
+
+    // 5. Until it has stopped: by a client, or by a signal, of which only the first counts.
+    let mut code = exit::OK;
+    let shutdown = async {
+        tokio::select! {
+            () = runner.stopped() => {}
+            signal = signals.next() => {
+                tracing::info!(signal = signal.as_str(), "stopping");
+                let session = runner.session();
+                let stop = session.stop(StopRequest::default());
+                tokio::pin!(stop);
+                loop {
+                    tokio::select! {
+                        stopped = &mut stop => match stopped {
+                            Ok(stopped) => break tracing::info!(ended = stopped.ended, "everything has ended"),
+                            Err(error) => {
+                                tracing::error!(%error, "failed to end everything");
+                                code = exit::FAILED;
+                                break;
+                            }
+                        },
+                        signal = signals.next() => tracing::info!(signal = signal.as_str(), "already stopping"),
+                    }
+                }
+            }
+        }
+    };
+    uds::serve(listener, || runner.session(), shutdown).await;
+    tracing::info!("stopped");
+    Ok(code)
+}
+
+fn load(file: Option<&Path>, allow_broad_root: bool) -> Result<Registry, CliError> {
+    let Some(file) = file else {
+        let here = std::env::current_dir().map_err(|e| CliError::host("find the current directory", e))?;
+        return Registry::current_directory(&here, allow_broad_root, &HostDisk)
+            .map_err(|error| CliError::Registry { file: None, error });
+    };
+    Registry::load(file).map_err(|error| CliError::Registry { file: Some(file.to_owned()), error })
+}
+
+/// Log lines go to stderr: stdout is for the answer. A stderr that is gone is no reason to fail.
+fn start_log(format: LogFormat) {
+    let level = if std::env::var_os("RUST_LOG").is_some_and(|v| !v.is_empty()) {
+        EnvFilter::from_default_env()
+    } else {
+        EnvFilter::new("warn,codespace_runner=info")
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(level).log_internal_errors(false).with_writer(std::io::stderr);
+    let started = match format {
+        LogFormat::Text => log.with_ansi(false).try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+    if let Err(error) = started {
+        tracing::debug!(error, "somebody else logs already");
+    }
+}

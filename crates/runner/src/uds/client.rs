@@ -1,0 +1,207 @@
+//! The other end of a connection: a [`Runner`] whose work is done elsewhere.
+//!
+//! Owns the ids of the requests and the table of those that wait for an answer. Requests leave in the order in which
+//! they are asked. A lost connection fails everything that waits, and everything that is asked later.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use codespace_domain::{ClientInfo, ErrorCode, HelloReply, HelloRequest, PROTOCOL, Request, RunnerError};
+use nix::unistd::geteuid;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::AbortHandle;
+
+use super::error::{ConnectError, MAX_SOCKET_PATH};
+use crate::api::{Pending, Runner};
+use crate::wire::frame::{self, FrameError, FrameReader};
+use crate::wire::message::{Answer, Id, Outgoing, ReplyKind};
+
+const CLOSED: &str = "the Runner has closed it";
+
+/// A connection to a Runner. Dropping it closes the connection, which ends the processes whose lifetime it is.
+#[derive(Debug)]
+pub struct UdsClient {
+    server: Option<HelloReply>,
+    shared: Arc<Shared>,
+    frames: mpsc::UnboundedSender<Vec<u8>>,
+    open: watch::Receiver<bool>,
+    tasks: [AbortHandle; 2],
+}
+
+#[derive(Debug)]
+struct Shared(Mutex<Table>);
+
+#[derive(Debug)]
+struct Table {
+    next_id: u64,
+    /// Taken away when the connection is lost.
+    waiting: Option<HashMap<u64, oneshot::Sender<Result<Value, RunnerError>>>>,
+    /// Why it was lost: what the Runner has said about the connection, else what was seen.
+    because: Option<RunnerError>,
+}
+
+impl UdsClient {
+    /// Connects to the Runner at `path` and greets it. The Runner must be one of our own uid.
+    pub async fn connect(path: &Path, client: ClientInfo) -> Result<Self, ConnectError> {
+        let length = path.as_os_str().as_bytes().len();
+        if length > MAX_SOCKET_PATH {
+            return Err(ConnectError::PathTooLong { path: path.to_owned(), length });
+        }
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ConnectError::NobodyListens { path: path.to_owned(), source }
+            }
+            _ => ConnectError::Connect { path: path.to_owned(), source },
+        };
+        let stream = UnixStream::connect(path).await.map_err(failed)?;
+        // Commands and their environment go over this connection, so it must not be somebody else's trap.
+        let (peer, uid) = (stream.peer_cred().map_err(failed)?.uid(), geteuid().as_raw());
+        if peer != uid {
+            return Err(ConnectError::ForeignPeer { path: path.to_owned(), peer, uid });
+        }
+        let mut this = Self::over(stream);
+        let hello = this.hello(HelloRequest { protocol: PROTOCOL, client }).await;
+        this.server = Some(hello.map_err(|source| ConnectError::Hello { path: path.to_owned(), source })?);
+        Ok(this)
+    }
+
+    /// What the Runner answered to the greeting.
+    pub fn server(&self) -> Option<&HelloReply> {
+        self.server.as_ref()
+    }
+
+    /// Waits until the Runner has closed the connection, or it is lost.
+    pub async fn closed(&self) {
+        drop(self.open.clone().wait_for(|open| !open).await);
+    }
+
+    /// A client over a connection that is there, not greeted yet.
+    fn over(stream: UnixStream) -> Self {
+        let (input, output) = stream.into_split();
+        let table = Table { next_id: 1, waiting: Some(HashMap::new()), because: None };
+        let shared = Arc::new(Shared(Mutex::new(table)));
+        let (frames, queue) = mpsc::unbounded_channel();
+        let (still_open, open) = watch::channel(true);
+        let reader = tokio::spawn(read_answers(input, Arc::clone(&shared), still_open)).abort_handle();
+        let writer = tokio::spawn(write_requests(output, queue)).abort_handle();
+        Self { server: None, shared, frames, open, tasks: [reader, writer] }
+    }
+}
+
+impl Drop for UdsClient {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.shared.lose("it was closed");
+    }
+}
+
+impl Runner for UdsClient {
+    fn call(&self, request: Request) -> Pending {
+        let kind = ReplyKind::of(&request);
+        let queued = self.shared.with(|table| {
+            let Some(waiting) = table.waiting.as_mut() else {
+                return Err(table.because.clone().unwrap_or_else(|| lost("it was closed")));
+            };
+            let id = table.next_id;
+            let frame = frame::encode(&Outgoing::new(id, &request)).map_err(|error| {
+                RunnerError::new(ErrorCode::ResourceUnavailable, format!("send the request: {error}"))
+            })?;
+            table.next_id += 1;
+            let (answer, answered) = oneshot::channel();
+            waiting.insert(id, answer);
+            // Within the lock, so that two threads' requests leave in the order of their ids. Where the writer has ended,
+            // the reader is about to lose the table, and with it this request.
+            if self.frames.send(frame).is_err() {
+                waiting.remove(&id);
+                return Err(lost("it is broken"));
+            }
+            Ok(answered)
+        });
+        Box::pin(async move {
+            let result = queued?.await.unwrap_or_else(|_| Err(lost("it was closed")))?;
+            kind.decode(result)
+        })
+    }
+}
+
+impl Shared {
+    fn with<T>(&self, act: impl FnOnce(&mut Table) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Fails everything that waits or will be asked.
+    fn lose(&self, seen: &str) {
+        let (waiting, because) = self.with(|table| {
+            let because = table.because.get_or_insert_with(|| lost(seen)).clone();
+            (table.waiting.take(), because)
+        });
+        for (_, answer) in waiting.into_iter().flatten() {
+            if answer.send(Err(because.clone())).is_err() {
+                tracing::trace!("nobody waited for an answer");
+            }
+        }
+    }
+}
+
+async fn read_answers(input: OwnedReadHalf, shared: Arc<Shared>, still_open: watch::Sender<bool>) {
+    let mut frames = FrameReader::new(input);
+    let seen = loop {
+        match frames.next().await {
+            Ok(Some(payload)) => match Answer::parse(&payload) {
+                Ok(answer) => deliver(&shared, answer),
+                Err(error) => break format!("the Runner sent what is no answer: {error}"),
+            },
+            Ok(None) => break CLOSED.to_owned(),
+            // A Runner that is gone with unread requests.
+            Err(FrameError::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset => break CLOSED.to_owned(),
+            Err(error) => break format!("failed to {error}"),
+        }
+    };
+    shared.lose(&seen);
+    still_open.send_replace(false);
+}
+
+fn deliver(shared: &Shared, answer: Answer) {
+    let id = match &answer.id {
+        Some(Id::Number(number)) => number.as_u64(),
+        Some(Id::Text(_)) | None => None,
+    };
+    let outcome = answer.into_outcome();
+    let waiting = shared.with(|table| id.and_then(|id| table.waiting.as_mut()?.remove(&id)));
+    match (waiting, outcome) {
+        (Some(waiting), outcome) => {
+            if waiting.send(outcome).is_err() {
+                tracing::trace!("nobody waited for an answer");
+            }
+        }
+        // Said to no request in particular: it is about the connection, whose end will follow.
+        (None, Err(error)) => shared.with(|table| table.because = Some(error)),
+        (None, Ok(_)) => tracing::debug!("the Runner answered what nobody asked"),
+    }
+}
+
+async fn write_requests(mut output: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
+    while let Some(frame) = queue.recv().await {
+        if let Err(error) = output.write_all(&frame).await {
+            // The reader may still find an answer that says why, and then the end of the stream, which loses the rest.
+            tracing::debug!(%error, "failed to send a request");
+            return;
+        }
+    }
+}
+
+fn lost(because: &str) -> RunnerError {
+    RunnerError::new(
+        ErrorCode::ResourceUnavailable,
+        format!("get an answer over the connection to the Runner: {because}"),
+    )
+}

@@ -1,0 +1,101 @@
+//! Why a socket could not be had, for the two ends: binding it and connecting to it. Each names the path.
+
+use std::io;
+use std::path::PathBuf;
+
+use codespace_domain::{ErrorCode, RunnerError};
+
+/// The most bytes of a socket's path, as `sockaddr_un` holds 108 with the final NUL.
+pub(super) const MAX_SOCKET_PATH: usize = 107;
+
+/// Why the Runner cannot listen on a path.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the meaning; `path` is the one that each is about")]
+pub enum BindError {
+    #[error("listen on {}: the path has {length} bytes, a socket's has at most {MAX_SOCKET_PATH}", path.display())]
+    PathTooLong { path: PathBuf, length: usize },
+    #[error("listen on {}: it names no file in a directory", path.display())]
+    NoFile { path: PathBuf },
+    #[error("create the socket's directory {}", path.display())]
+    CreateDirectory { path: PathBuf, source: io::Error },
+    #[error("open the socket's directory {}", path.display())]
+    OpenDirectory { path: PathBuf, source: io::Error },
+    #[error("use the socket's directory {}: it belongs to uid {owner}, not to uid {uid}", path.display())]
+    ForeignDirectory { path: PathBuf, owner: u32, uid: u32 },
+    #[error("use the socket's directory {}: its mode is {mode:04o}, so that others can enter it", path.display())]
+    OpenToOthers { path: PathBuf, mode: u32 },
+    #[error("lock {}", path.display())]
+    Lock { path: PathBuf, source: io::Error },
+    #[error("listen on {}: a live Runner holds it", path.display())]
+    InUse { path: PathBuf },
+    #[error("listen on {}: something that is no socket is there", path.display())]
+    NotASocket { path: PathBuf },
+    #[error("replace the stale socket {}", path.display())]
+    Replace { path: PathBuf, source: io::Error },
+    #[error("listen on {}", path.display())]
+    Listen { path: PathBuf, source: io::Error },
+}
+
+impl BindError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::PathTooLong { .. } => Some("choose a shorter path with --socket".to_owned()),
+            Self::ForeignDirectory { .. } => Some("choose a directory of your own with --socket".to_owned()),
+            Self::OpenToOthers { path, .. } => {
+                Some(format!("close it with chmod 0700 {}, or choose another one with --socket", path.display()))
+            }
+            Self::InUse { .. } => {
+                Some("end that one with codespace-runner stop, or choose another path with --socket".to_owned())
+            }
+            Self::NotASocket { .. } => Some("move it away, or choose another path with --socket".to_owned()),
+            Self::NoFile { .. }
+            | Self::CreateDirectory { .. }
+            | Self::OpenDirectory { .. }
+            | Self::Lock { .. }
+            | Self::Replace { .. }
+            | Self::Listen { .. } => None,
+        }
+    }
+}
+
+/// Why a client has no connection to a Runner.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the meaning; `path` is the one that each is about")]
+pub enum ConnectError {
+    #[error("connect to a Runner at {}: the path has {length} bytes, a socket's has at most {MAX_SOCKET_PATH}", path.display())]
+    PathTooLong { path: PathBuf, length: usize },
+    #[error("connect to a Runner at {}: none is listening there", path.display())]
+    NobodyListens { path: PathBuf, source: io::Error },
+    #[error("connect to a Runner at {}", path.display())]
+    Connect { path: PathBuf, source: io::Error },
+    #[error("trust the Runner at {}: it runs as uid {peer}, not as uid {uid}", path.display())]
+    ForeignPeer { path: PathBuf, peer: u32, uid: u32 },
+    #[error("greet the Runner at {}: {}", path.display(), source.message)]
+    Hello { path: PathBuf, source: RunnerError },
+}
+
+impl ConnectError {
+    /// What to do about it, where there is something.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NobodyListens { .. } => {
+                Some("start one with codespace-runner serve, or name its socket with --socket".to_owned())
+            }
+            Self::ForeignPeer { .. } => Some("name your own Runner's socket with --socket".to_owned()),
+            Self::Hello { source, .. } => source.hint.clone(),
+            Self::PathTooLong { .. } | Self::Connect { .. } => None,
+        }
+    }
+
+    /// The code for it among the contract's.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Hello { source, .. } => source.code,
+            Self::ForeignPeer { .. } => ErrorCode::Unauthorized,
+            Self::PathTooLong { .. } | Self::NobodyListens { .. } | Self::Connect { .. } => {
+                ErrorCode::ResourceUnavailable
+            }
+        }
+    }
+}

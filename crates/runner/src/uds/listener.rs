@@ -1,0 +1,95 @@
+//! The listening socket: mode 0600 from its first instant, in a private directory, for peers of our own uid only.
+//!
+//! Owns the socket's descriptor; whose the path is, is `place`'s. Never reads or writes a connection, but for the one
+//! refusal that a peer of another uid is sent.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
+
+use codespace_domain::{ErrorCode, RunnerError};
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+use nix::sys::stat::{Mode, fchmod};
+use nix::unistd::geteuid;
+use tokio::net::{UnixListener, UnixStream};
+
+use super::error::BindError;
+use super::place::Place;
+use crate::wire::frame;
+use crate::wire::message::{ErrorObject, Response};
+
+/// A socket that this Runner listens on. Dropping it closes and removes the socket and lets another Runner have the path.
+#[derive(Debug)]
+pub struct Listener {
+    // Dropped before its place: the path is given up only when nobody is listening any more.
+    socket: UnixListener,
+    place: Place,
+}
+
+impl Listener {
+    /// Listens on `path`. Its directory is created with mode 0700 where it is missing; one that is there must be ours and
+    /// closed to others. A stale socket is replaced, one of a live Runner is an error. Needs a tokio runtime.
+    pub fn bind(path: &Path) -> Result<Self, BindError> {
+        let mut place = Place::take(path)?;
+        let listening = open_socket(place.path()).and_then(|socket| {
+            place.made()?;
+            Ok(socket)
+        });
+        match listening {
+            Ok(socket) => Ok(Self { socket, place }),
+            Err(source) => Err(BindError::Listen { path: place.path().to_owned(), source }),
+        }
+    }
+
+    /// The socket's absolute path.
+    pub fn path(&self) -> &Path {
+        self.place.path()
+    }
+
+    /// The lock beside it. Together with the socket's directory, it must be reachable from no sandbox.
+    pub fn lock_path(&self) -> &Path {
+        self.place.lock_path()
+    }
+
+    /// The next connection of a peer of our own uid. Others are refused here.
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+        loop {
+            let (stream, _) = self.socket.accept().await?;
+            match stream.peer_cred() {
+                Ok(peer) if peer.uid() == geteuid().as_raw() => return Ok(stream),
+                Ok(peer) => {
+                    tracing::warn!(uid = peer.uid(), "refused a peer of another uid");
+                    refuse(&stream);
+                }
+                Err(error) => tracing::warn!(%error, "refused a peer whose uid could not be told"),
+            }
+        }
+    }
+}
+
+fn open_socket(path: &Path) -> io::Result<UnixListener> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    // Linux takes the new path's mode from the socket's own, less the umask. A chmod after the bind would leave a moment
+    // with a wider mode, and a umask for the bind would be one for every other thread too.
+    fchmod(socket.as_fd(), Mode::S_IRUSR | Mode::S_IWUSR)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    if std::fs::symlink_metadata(path)?.permissions().mode() & 0o777 != 0o600 {
+        // A umask that takes the owner's own bits.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    }
+    listen(&socket, Backlog::MAXCONN)?;
+    UnixListener::from_std(StdUnixListener::from(socket))
+}
+
+/// One refusal, if the socket takes it at once.
+fn refuse(stream: &UnixStream) {
+    let error = RunnerError::new(ErrorCode::Unauthorized, "accept the connection: its peer has another uid");
+    if let Ok(frame) = frame::encode(&Response::error(None, ErrorObject::from(&error)))
+        && let Err(error) = stream.try_write(&frame)
+    {
+        tracing::debug!(%error, "failed to send a refusal");
+    }
+}

@@ -1,0 +1,31 @@
+//! The Runner on a Unix socket: who may listen, who may connect, and what one connection may do.
+//!
+//! - [`Listener`] owns the socket's path and the lock that says whose it is.
+//! - [`serve`] accepts connections and gives each a [`crate::Runner`] of its own.
+//! - `session` is one connection: frames in, [`crate::Runner::call`] in order, answers out.
+//! - [`UdsClient`] is the other end of one.
+//!
+//! Nothing here knows processes, sandboxes or policy.
+
+mod client;
+mod error;
+mod hangup;
+mod listener;
+mod outbox;
+mod place;
+mod server;
+mod session;
+
+#[cfg(test)]
+mod fake_runner;
+#[cfg(test)]
+mod listener_tests;
+#[cfg(test)]
+mod server_tests;
+#[cfg(test)]
+mod session_tests;
+
+pub use client::UdsClient;
+pub use error::{BindError, ConnectError};
+pub use listener::Listener;
+pub use server::serve;

@@ -1,0 +1,256 @@
+//! JSON-RPC 2.0 messages: bytes to requests and responses, and requests and responses to bytes.
+//!
+//! Owns the protocol's own error codes and the mapping of [`RunnerError`] to error objects and back. Knows no frame
+//! and no connection; whatever cannot be understood becomes a [`Fault`], which is itself a response to send.
+
+use codespace_domain::{ErrorCode, Reply, Request, RunnerError};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Not a JSON-RPC 2.0 request.
+pub const INVALID_REQUEST: i64 = -32600;
+/// No such method.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The params do not fit the method.
+pub const INVALID_PARAMS: i64 = -32602;
+/// A fault of the Runner's side of the protocol.
+pub const INTERNAL_ERROR: i64 = -32603;
+/// The Runner's answer is a [`RunnerError`], found in `data`.
+pub const RUNNER_ERROR: i64 = -32000;
+
+/// What ties an answer to its request: a number or a string, chosen by the client.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// Any JSON number.
+    Number(serde_json::Number),
+    /// Any string.
+    Text(String),
+}
+
+/// A message to the Runner that has the form of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Absent in a notification, which is never answered.
+    pub id: Option<Id>,
+    /// The method's name; not looked up yet.
+    pub method: String,
+    /// The params; an empty object where there were none.
+    pub params: Map<String, Value>,
+}
+
+/// A message that cannot be taken as a request, and what to answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// `null` on the wire when it could not be told.
+    pub id: Option<Id>,
+    /// The answer.
+    pub error: ErrorObject,
+}
+
+/// The `error` of a response.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorObject {
+    /// One of the codes above.
+    pub code: i64,
+    /// A lower-case fragment that finishes "failed to ...".
+    pub message: String,
+    /// With [`RUNNER_ERROR`]: a [`RunnerError`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl ErrorObject {
+    /// An error of the protocol itself.
+    pub fn protocol(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The error as a caller of the Runner sees it, whatever the other side has sent.
+    pub fn into_runner_error(self) -> RunnerError {
+        self.data
+            .and_then(|data| serde_json::from_value(data).ok())
+            .unwrap_or_else(|| RunnerError::new(ErrorCode::Internal, format!("{} (error {})", self.message, self.code)))
+    }
+}
+
+impl From<&RunnerError> for ErrorObject {
+    fn from(error: &RunnerError) -> Self {
+        Self { code: RUNNER_ERROR, message: error.message.clone(), data: serde_json::to_value(error).ok() }
+    }
+}
+
+/// An answer on its way out.
+#[derive(Debug, Serialize)]
+pub struct Response<'a> {
+    jsonrpc: &'static str,
+    id: Option<&'a Id>,
+    #[serde(flatten)]
+    outcome: Outcome<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome<'a> {
+    Result(&'a Reply),
+    Error(ErrorObject),
+}
+
+impl<'a> Response<'a> {
+    /// The answer to the request `id`.
+    pub fn new(id: &'a Id, outcome: &'a Result<Reply, RunnerError>) -> Self {
+        match outcome {
+            Ok(reply) => Self { jsonrpc: "2.0", id: Some(id), outcome: Outcome::Result(reply) },
+            Err(error) => Self::error(Some(id), error.into()),
+        }
+    }
+
+    /// An error, to the request `id` or to a message whose id could not be told.
+    pub fn error(id: Option<&'a Id>, error: ErrorObject) -> Self {
+        Self { jsonrpc: "2.0", id, outcome: Outcome::Error(error) }
+    }
+}
+
+impl Fault {
+    /// An answer to a message whose id could not be told.
+    pub fn nameless(message: impl Into<String>) -> Self {
+        Self { id: None, error: ErrorObject::protocol(INVALID_REQUEST, message) }
+    }
+
+    /// The answer to send.
+    pub fn response(&self) -> Response<'_> {
+        Response::error(self.id.as_ref(), self.error.clone())
+    }
+}
+
+impl Call {
+    /// Reads a payload that should be one request or notification.
+    pub fn parse(payload: &[u8]) -> Result<Self, Fault> {
+        let mut object = match serde_json::from_slice(payload) {
+            Ok(Value::Object(object)) => object,
+            Ok(Value::Array(_)) => return Err(Fault::nameless("take a batch: send one request per frame")),
+            Ok(_) => return Err(Fault::nameless("take a message that is no object")),
+            Err(error) => return Err(Fault::nameless(format!("read the message as JSON: {error}"))),
+        };
+        let id = match object.remove("id") {
+            None => None,
+            Some(Value::Number(number)) => Some(Id::Number(number)),
+            Some(Value::String(text)) => Some(Id::Text(text)),
+            Some(_) => return Err(Fault::nameless("take an id that is neither a number nor a string")),
+        };
+        let fault = |code, message: &str| Fault { id: id.clone(), error: ErrorObject::protocol(code, message) };
+        if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(fault(INVALID_REQUEST, "take a message without \"jsonrpc\": \"2.0\""));
+        }
+        let Some(Value::String(method)) = object.remove("method") else {
+            return Err(fault(INVALID_REQUEST, "take a message without a method"));
+        };
+        let params = match object.remove("params") {
+            None => Map::new(),
+            Some(Value::Object(params)) => params,
+            // By position they would be taken in the order of a struct's fields, which is no part of the contract.
+            Some(_) => return Err(fault(INVALID_PARAMS, "take params that are no object: name each of them")),
+        };
+        Ok(Self { id, method, params })
+    }
+
+    /// The request that is meant. Gives the id back with either outcome.
+    pub fn into_request(self) -> Result<(Option<Id>, Request), Fault> {
+        let Self { id, method, params } = self;
+        if !Request::METHODS.contains(&method.as_str()) {
+            let name: String = method.chars().take(80).collect();
+            let error = ErrorObject::protocol(METHOD_NOT_FOUND, format!("find the method {name:?}"));
+            return Err(Fault { id, error });
+        }
+        let mut tagged = Map::new();
+        let what = method.clone();
+        tagged.insert("method".to_owned(), Value::String(method));
+        tagged.insert("params".to_owned(), Value::Object(params));
+        match serde_json::from_value(Value::Object(tagged)) {
+            Ok(request) => Ok((id, request)),
+            Err(error) => {
+                let error = ErrorObject::protocol(INVALID_PARAMS, format!("take the params of {what}: {error}"));
+                Err(Fault { id, error })
+            }
+        }
+    }
+}
+
+/// A request on its way out.
+#[derive(Debug, Serialize)]
+pub struct Outgoing<'a> {
+    jsonrpc: &'static str,
+    id: u64,
+    #[serde(flatten)]
+    request: &'a Request,
+}
+
+impl<'a> Outgoing<'a> {
+    /// A request whose answer will carry `id`.
+    pub fn new(id: u64, request: &'a Request) -> Self {
+        Self { jsonrpc: "2.0", id, request }
+    }
+}
+
+/// An answer that came in.
+#[derive(Debug, Deserialize)]
+pub struct Answer {
+    /// `null` where the other side could not tell what it answers.
+    pub id: Option<Id>,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<ErrorObject>,
+}
+
+impl Answer {
+    /// Reads a payload that should be one response.
+    pub fn parse(payload: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(payload)
+    }
+
+    /// The bare result, or the error.
+    pub fn into_outcome(self) -> Result<Value, RunnerError> {
+        match (self.result, self.error) {
+            (_, Some(error)) => Err(error.into_runner_error()),
+            (Some(result), None) => Ok(result),
+            (None, None) => {
+                Err(RunnerError::new(ErrorCode::Internal, "read an answer: it has neither a result nor an error"))
+            }
+        }
+    }
+}
+
+/// Which result a method has. On the wire it is bare, so that only the request tells.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyKind(fn(Value) -> Result<Reply, serde_json::Error>);
+
+impl ReplyKind {
+    /// The kind of result that answers `request`.
+    pub fn of(request: &Request) -> Self {
+        match request {
+            Request::Hello(_) => Self(|value| read(value, Reply::Hello)),
+            Request::WorkspaceInfo(_) => Self(|value| read(value, Reply::WorkspaceInfo)),
+            Request::Exec(_) => Self(|value| read(value, Reply::Exec)),
+            Request::WriteStdin(_) => Self(|value| read(value, Reply::WriteStdin)),
+            Request::CloseStdin(_) | Request::SignalProcess(_) => Self(|value| read(value, Reply::Done)),
+            Request::ReadProcess(_) => Self(|value| read(value, Reply::Read)),
+            Request::ProcessStatus(_) | Request::TerminateProcess(_) => Self(|value| read(value, Reply::Status)),
+            Request::ListProcesses(_) => Self(|value| read(value, Reply::List)),
+            Request::ProcessResize(_) => Self(|value| read(value, Reply::Resize)),
+            Request::TerminateWorkspace(_) => Self(|value| read(value, Reply::TerminateWorkspace)),
+            Request::Stop(_) => Self(|value| read(value, Reply::Stop)),
+        }
+    }
+
+    /// Reads a bare result as this kind.
+    pub fn decode(self, result: Value) -> Result<Reply, RunnerError> {
+        (self.0)(result)
+            .map_err(|error| RunnerError::new(ErrorCode::Internal, format!("read the result of a request: {error}")))
+    }
+}
+
+fn read<T: DeserializeOwned>(value: Value, reply: fn(T) -> Reply) -> Result<Reply, serde_json::Error> {
+    serde_json::from_value(value).map(reply)
+}

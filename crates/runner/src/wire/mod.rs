@@ -1,0 +1,12 @@
+//! What goes over a connection, whatever carries it: frames, and the JSON-RPC 2.0 messages inside them.
+//!
+//! Nothing here knows a socket, a process or a session. `frame` cuts a byte stream into messages under a size cap;
+//! `message` turns such bytes into requests and answers into such bytes.
+
+pub mod frame;
+pub mod message;
+
+#[cfg(test)]
+mod frame_tests;
+#[cfg(test)]
+mod message_tests;
