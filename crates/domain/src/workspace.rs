@@ -25,6 +25,10 @@ pub enum NetworkMode {
     /// A loopback of its own and nothing else.
     #[default]
     Restricted,
+    /// Public addresses, through a proxy.
+    Enabled,
+    /// Names that the operator listed, through a proxy.
+    AllowList,
     /// The host's network.
     Host,
 }

@@ -4,6 +4,7 @@
 //! helper  -> Runner   armed           "my death follows yours: are you still there?"
 //! Runner  -> helper   go
 //! helper  -> Runner   first_process   + a pidfd of the first process of the new PID namespace, which waits
+//!                     (or supervised: there is no such namespace, and the helper itself is the inner stage)
 //! inner   -> Runner   ready           "the sandbox stands: give me the command's stdin, stdout and stderr"
 //! Runner  -> inner    start           + those three descriptors
 //! inner   -> Runner   started         the command's execve succeeded
@@ -32,6 +33,9 @@ pub enum FromSandbox {
     /// Carries a pidfd: the first process of the new PID namespace exists and waits. When that pidfd becomes readable,
     /// everything that was ever started below it is gone.
     FirstProcess,
+    /// There is no PID namespace: the helper itself starts the command and keeps what detaches itself below it, as a
+    /// subreaper. `gone`, or the Runner's own look below a stopped helper, is then the proof of the end.
+    Supervised,
     /// The inner stage asks for the command's standard descriptors.
     Ready,
     /// The command's `execve` succeeded.

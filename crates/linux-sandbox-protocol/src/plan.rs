@@ -25,8 +25,12 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
-    /// Nobody: a PID namespace of its own for the sake of its end, and the host's file system and network.
-    None,
+    /// Nobody: the host's file system and network.
+    None {
+        /// Whether the command gets a PID namespace of its own for the sake of its end. `false`: it is only supervised,
+        /// for hosts without PID namespaces.
+        pid_namespace: bool,
+    },
     /// The bubblewrap program at this path.
     Bubblewrap {
         /// Absolute path of `bwrap`.

@@ -29,6 +29,11 @@ pub(crate) fn arm() -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)
 }
 
+/// Takes step 1 back, for a process that has to end others by hand before it goes: being killed it could not.
+pub(crate) fn disarm() -> io::Result<()> {
+    nix::sys::prctl::set_pdeathsig(None).map_err(Into::into)
+}
+
 /// Waits until `answers` is readable. `false`: the parent is gone.
 pub(crate) fn wait_for_answer(answers: BorrowedFd<'_>, parent: BorrowedFd<'_>) -> io::Result<bool> {
     loop {

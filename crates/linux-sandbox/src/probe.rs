@@ -211,6 +211,7 @@ fn play_runner(control: &OwnedFd) -> Result<(), String> {
             FromSandbox::EngineEnded { said, end } if ended.is_err() => ended = Err(format!("{said} ({end:?})")),
             FromSandbox::EngineEnded { .. }
             | FromSandbox::FirstProcess
+            | FromSandbox::Supervised
             | FromSandbox::Started
             | FromSandbox::Gone { .. } => {}
         }

@@ -9,16 +9,19 @@
 //! 5. Wait for its end, and say how it ended if that was not as planned.
 
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 
-use codespace_linux_sandbox_protocol::{CommandEnd, FromSandbox, Plan, RUNNER_PIDFD, Stage, StageFailure, ToSandbox};
+use codespace_linux_sandbox_protocol::{
+    CommandEnd, CommandSpec, Engine, FromSandbox, Plan, RUNNER_PIDFD, Stage, StageFailure, ToSandbox,
+};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 
 use crate::control::{Control, Received};
 use crate::engines::{self, Prepared};
 use crate::fault::{self, Fault};
 use crate::first_process::{self, Created};
+use crate::inner::{self, Scope};
 use crate::lifeline;
 use crate::sys;
 
@@ -29,7 +32,9 @@ const SAID: u64 = 4096;
 pub(crate) fn main() -> ExitCode {
     // SAFETY: this is the first thing that this process image does with the descriptor.
     let Ok(control) = (unsafe { Control::inherited() }) else { return ExitCode::from(125) };
-    match tie_to_runner(&control) {
+    // SAFETY: as above.
+    let runner = unsafe { sys::inherited(RUNNER_PIDFD) };
+    match tie_to_runner(&control, runner.as_fd()) {
         Ok(true) => {}
         // The Runner is gone; so is everybody who could be told.
         Ok(false) => return ExitCode::from(125),
@@ -38,28 +43,50 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::from(125);
         }
     }
-    match start(&control) {
-        Ok((pidfd, said)) => {
-            wait(&control, &pidfd, said);
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            control.fail(failure);
-            ExitCode::from(125)
+    run(&control, runner.as_fd()).unwrap_or_else(|failure| {
+        control.fail(failure);
+        ExitCode::from(125)
+    })
+}
+
+fn run(control: &Control, runner: BorrowedFd<'_>) -> Result<ExitCode, StageFailure> {
+    // A workspace that the helper stood in could not be unmounted, or removed, for as long as the command runs.
+    std::env::set_current_dir("/").map_err(|e| sandbox_failure("change to /", &e))?;
+    // SAFETY: this is the first thing that this process image does with the descriptor.
+    let (plan, _plan_fd) = unsafe { crate::plan::inherited() }.map_err(|e| StageFailure {
+        stage: Stage::Sandbox,
+        errno: None,
+        message: e.to_string(),
+    })?;
+    match &plan.engine {
+        Engine::None { pid_namespace: false } => supervise(control, runner, &plan.command),
+        Engine::None { pid_namespace: true } | Engine::Bubblewrap { .. } => {
+            let (pidfd, said) = start(control, &plan)?;
+            wait(control, &pidfd, said);
+            Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-fn tie_to_runner(control: &Control) -> io::Result<bool> {
+/// Without a PID namespace: the helper itself is the inner stage. What detaches itself comes back to it, and when the
+/// Runner is gone it ends all of that by hand; so it must not be killed by the Runner's death.
+///
+/// The one gap, documented: helper and Runner killed in the same moment.
+fn supervise(control: &Control, runner: BorrowedFd<'_>, command: &CommandSpec) -> Result<ExitCode, StageFailure> {
+    sys::become_subreaper().map_err(|e| sandbox_failure("become a subreaper", &e))?;
+    lifeline::disarm().map_err(|e| sandbox_failure("outlive the Runner for a moment", &e))?;
+    control.send(&FromSandbox::Supervised);
+    Ok(inner::run_command(control, command, false, &Scope::Descendants { runner }))
+}
+
+fn tie_to_runner(control: &Control, runner: BorrowedFd<'_>) -> io::Result<bool> {
     lifeline::arm()?;
-    // SAFETY: this is the first thing that this process image does with the descriptor.
-    let runner = unsafe { sys::inherited(RUNNER_PIDFD) };
-    sys::set_cloexec(runner.as_fd(), true)?;
+    sys::set_cloexec(runner, true)?;
     if fault::on(Fault::NoLifeline) {
         return Ok(true);
     }
     control.send(&FromSandbox::Armed);
-    if !lifeline::wait_for_answer(control.as_fd(), runner.as_fd())? {
+    if !lifeline::wait_for_answer(control.as_fd(), runner)? {
         return Ok(false);
     }
     match control.receive()? {
@@ -71,17 +98,8 @@ fn tie_to_runner(control: &Control) -> io::Result<bool> {
     }
 }
 
-fn start(control: &Control) -> Result<(OwnedFd, Option<OwnedFd>), StageFailure> {
-    // A workspace that the helper stood in could not be unmounted, or removed, for as long as the command runs.
-    std::env::set_current_dir("/").map_err(|e| sandbox_failure("change to /", &e))?;
-    // SAFETY: this is the first thing that this process image does with the descriptor.
-    let (plan, _plan_fd) = unsafe { crate::plan::inherited() }.map_err(|e| StageFailure {
-        stage: Stage::Sandbox,
-        errno: None,
-        message: e.to_string(),
-    })?;
-    let Plan { engine, view, network, .. } = plan;
-    let Prepared { exec, namespaces, said } = engines::prepare(&engine, &view, network)?;
+fn start(control: &Control, plan: &Plan) -> Result<(OwnedFd, Option<OwnedFd>), StageFailure> {
+    let Prepared { exec, namespaces, said } = engines::prepare(plan)?;
     let told = |first: &OwnedFd| control.send_with(&FromSandbox::FirstProcess, Some(first.as_fd()));
     match first_process::create(namespaces, told, move || exec.run()) {
         Ok(Created::Waiting(pidfd)) => Ok((pidfd, said)),

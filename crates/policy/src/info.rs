@@ -5,7 +5,7 @@ use codespace_domain::{
 };
 use codespace_linux_sandbox_protocol::Engine;
 
-use crate::{HostFacts, Registry, SandboxChoice, Workspace, limits};
+use crate::{HostFacts, NetworkPolicy, Registry, SandboxChoice, Workspace, limits};
 
 /// One workspace as the contract's `workspace_info` shows it.
 pub fn workspace_info(workspace: &Workspace, host: &HostFacts) -> WorkspaceInfo {
@@ -17,7 +17,13 @@ pub fn workspace_info(workspace: &Workspace, host: &HostFacts) -> WorkspaceInfo 
     };
     let network = match workspace.sandbox {
         SandboxChoice::None => NetworkMode::Host,
-        SandboxChoice::Auto | SandboxChoice::Bubblewrap => workspace.network,
+        SandboxChoice::Auto | SandboxChoice::Bubblewrap => match workspace.network {
+            NetworkPolicy::Restricted => NetworkMode::Restricted,
+            // Told as asked for and not enforced: commands are refused.
+            NetworkPolicy::Enabled => NetworkMode::Enabled,
+            NetworkPolicy::List(_) => NetworkMode::AllowList,
+            NetworkPolicy::Host => NetworkMode::Host,
+        },
     };
     let restricted = network == NetworkMode::Restricted;
     WorkspaceInfo {
@@ -60,7 +66,9 @@ mod tests {
     fn registry() -> Registry {
         let text = r#"{"workspaces": {
             "demo": {"root": "/ws", "timeout_ms": {"max": 9}},
-            "open": {"root": "/ws", "sandbox": "none"}}}"#;
+            "listed": {"root": "/ws", "network": {"allow": ["example.com"]}},
+            "open": {"root": "/ws", "sandbox": "none"},
+            "public": {"root": "/ws", "network": "enabled"}}}"#;
         Registry::from_json(text, &FakeDisk::debian().dir("/ws")).unwrap()
     }
 
@@ -89,11 +97,19 @@ mod tests {
     }
 
     #[test]
+    fn a_network_that_this_version_cannot_enforce_is_told_as_not_enforced() {
+        for (id, network) in [("public", NetworkMode::Enabled), ("listed", NetworkMode::AllowList)] {
+            let execution = one(id, true).execution;
+            assert_eq!((execution.network, execution.network_enforced), (network, false), "{id}");
+        }
+    }
+
+    #[test]
     fn without_an_id_it_tells_all_and_an_unknown_one_is_refused() {
         let all = workspace_info_reply(&registry(), &WorkspaceInfoRequest::default(), &host(true)).unwrap();
-        assert!(matches!(all, WorkspaceInfoReply::All { workspaces } if workspaces.len() == 2));
+        assert!(matches!(all, WorkspaceInfoReply::All { workspaces } if workspaces.len() == 4));
         let unknown = WorkspaceInfoRequest { workspace_id: Some("none".parse().unwrap()) };
         let error = workspace_info_reply(&registry(), &unknown, &host(true)).unwrap_err();
-        assert_eq!(error.hint.as_deref(), Some("registered: demo, open"));
+        assert_eq!(error.hint.as_deref(), Some("registered: demo, listed, open, public"));
     }
 }

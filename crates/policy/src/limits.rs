@@ -5,8 +5,8 @@ use codespace_linux_sandbox_protocol::Rlimits;
 
 use crate::TimeoutPolicy;
 
-/// The limits in force and the part of them that the kernel keeps per process.
-pub(crate) fn effective(workspace: Limits, request: Limits) -> Result<(Limits, Rlimits), RunnerError> {
+/// The limits in force.
+pub(crate) fn effective(workspace: Limits, request: Limits) -> Result<Limits, RunnerError> {
     let limits = workspace.narrowed_by(request);
     // The limit of a whole tree needs a cgroup, which the Runner does not make yet.
     let of_the_tree = [("memory_bytes", limits.memory_bytes), ("pids", limits.pids)];
@@ -15,8 +15,13 @@ pub(crate) fn effective(workspace: Limits, request: Limits) -> Result<(Limits, R
         return Err(RunnerError::new(ErrorCode::LimitUnsupported, message)
             .with_hint("leave it out here and in the workspace's registry entry"));
     }
+    Ok(limits)
+}
+
+/// The part of the limits that the kernel keeps per process.
+pub(crate) fn of_a_process(limits: Limits) -> Rlimits {
     let Limits { cpu_seconds, file_bytes, open_files, .. } = limits;
-    Ok((limits, Rlimits { cpu_seconds, file_bytes, open_files }))
+    Rlimits { cpu_seconds, file_bytes, open_files }
 }
 
 /// The timeout in force, in milliseconds; `None` when there is none.
@@ -56,9 +61,9 @@ mod tests {
     fn limits_of_a_process_are_narrowed_and_go_to_the_kernel() {
         let workspace = Limits { cpu_seconds: Some(10), open_files: Some(64), ..Limits::default() };
         let request = Limits { cpu_seconds: Some(99), file_bytes: Some(0), ..Limits::default() };
-        let (limits, rlimits) = effective(workspace, request).unwrap();
+        let limits = effective(workspace, request).unwrap();
         assert_eq!(limits, Limits { file_bytes: Some(0), ..workspace });
-        assert_eq!(rlimits, Rlimits { cpu_seconds: Some(10), file_bytes: Some(0), open_files: Some(64) });
+        assert_eq!(of_a_process(limits), Rlimits { cpu_seconds: Some(10), file_bytes: Some(0), open_files: Some(64) });
     }
 
     #[test]

@@ -1,22 +1,26 @@
 //! The registry: which directories are workspaces and what a command may do in each, as the operator wrote it.
 //!
 //! Types and how they come to be. `strict_json` reads the text and refuses keys that are there twice, `check` holds each
-//! workspace against the disk. Nothing here decides about a request, and paths stay as written: they are resolved at
-//! every start anew.
+//! workspace against the disk, `unenforceable` tells what is right but cannot be had in this version. Nothing here decides
+//! about a request, and paths stay as written: they are resolved at every start anew.
 
 mod check;
 mod error;
+mod network;
 mod strict_json;
+mod unenforceable;
 mod written;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use codespace_domain::{Limits, NetworkMode, Profile, WorkspaceId};
+use codespace_domain::{ErrorCode, Limits, Profile, RunnerError, WorkspaceId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use self::error::RegistryError;
+pub use self::network::{NetworkList, NetworkPolicy};
+pub(crate) use self::unenforceable::{Unenforceable, unenforceable_keys};
 pub use self::written::registry_schema;
 use crate::Disk;
 
@@ -49,10 +53,10 @@ pub struct Workspace {
     /// What a command sees beside the workspace and the system.
     #[serde(default)]
     pub filesystem: Filesystem,
-    /// What a command reaches: `restricted` is a loopback of its own, `host` the host's network.
-    #[serde(default, deserialize_with = "written::network")]
-    pub network: NetworkMode,
-    /// Path sockets of the host that a command may connect to. This version enforces none.
+    /// What a command reaches. This version enforces `restricted` and `host`; with another a command does not run.
+    #[serde(default)]
+    pub network: NetworkPolicy,
+    /// Path sockets of the host that a command may connect to. This version enforces none: a command does not run.
     #[serde(default)]
     pub unix_sockets: Vec<PathBuf>,
     /// The command's environment, beside its few standard variables.
@@ -74,7 +78,7 @@ pub struct Workspace {
     /// Allows the home directory, its parents and system directories as `root`.
     #[serde(default)]
     pub allow_broad_root: bool,
-    /// Whether a command may make sandboxes of its own. This version does not allow it.
+    /// Whether a command may make sandboxes of its own. This version cannot allow it: a command does not run.
     #[serde(default)]
     pub nested_sandboxes: bool,
 }
@@ -106,7 +110,8 @@ pub struct Filesystem {
     /// Not there.
     #[serde(default)]
     pub deny: Vec<PathBuf>,
-    /// Read-only within a writable workspace, also while they do not exist. This version enforces none.
+    /// Read-only within a writable workspace, also while they do not exist. This version enforces none: a
+    /// command does not run.
     #[serde(default)]
     pub protect: Vec<PathBuf>,
     /// What of the Runner's home directory is shown.
@@ -159,7 +164,7 @@ impl Workspace {
             sandbox: SandboxChoice::default(),
             pid_namespace: written::yes(),
             filesystem: Filesystem::default(),
-            network: NetworkMode::default(),
+            network: NetworkPolicy::default(),
             unix_sockets: Vec::new(),
             env: EnvPolicy::default(),
             limits: Limits::default(),
@@ -173,7 +178,8 @@ impl Workspace {
 }
 
 impl Registry {
-    /// Reads and checks a registry's text.
+    /// Reads and checks a registry's text. What this version cannot enforce is no error here, see
+    /// [`Registry::unenforceable`].
     pub fn from_json(text: &str, disk: &dyn Disk) -> Result<Self, RegistryError> {
         let registry = Self { workspaces: written::parse(text)? };
         registry.workspaces.iter().try_for_each(|(id, workspace)| check::workspace(id, workspace, disk))?;
@@ -192,6 +198,18 @@ impl Registry {
         let id =
             DEFAULT_WORKSPACE.to_owned().try_into().map_err(|e| RegistryError::at("workspaces", format!("{e}")))?;
         Self::single(id, Workspace { allow_broad_root, ..Workspace::new(dir) }, disk)
+    }
+
+    /// The workspace of this id; `WORKSPACE_NOT_FOUND` names those that there are.
+    pub fn find(&self, id: &WorkspaceId) -> Result<&Workspace, RunnerError> {
+        self.workspaces.get(id).ok_or_else(|| {
+            let known: Vec<_> = self.workspaces.keys().map(WorkspaceId::as_str).collect();
+            let hint = match known.is_empty() {
+                true => "no workspace is registered".to_owned(),
+                false => format!("registered: {}", known.join(", ")),
+            };
+            RunnerError::new(ErrorCode::WorkspaceNotFound, format!("find the workspace {id}")).with_hint(hint)
+        })
     }
 }
 

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use codespace_domain::{ByteString, NetworkMode, RunnerError, Stage};
+use codespace_domain::{ByteString, RunnerError, Stage};
 use codespace_linux_sandbox_protocol::{Access, Rule, View};
 
 use crate::paths::walk;
-use crate::rules::{PathRule, Wanted, resolve_rules, strictest};
+use crate::rules::{PathRule, Wanted, strictest};
 use crate::toolchains::Toolchain;
-use crate::{Disk, Kind, Workspace};
+use crate::{Disk, Kind, NetworkPolicy, Workspace};
 
 /// Shown read-only where they exist.
 const SYSTEM: [&str; 9] =
@@ -26,25 +26,27 @@ pub(crate) struct ViewMap {
 }
 
 impl ViewMap {
-    /// The view of a command in `workspace`, whose resolved root is `root`. Refused when a rule cannot hold.
+    /// The view of a command in `workspace`, whose resolved root is `root` and whose rules are `rules`. Refused when a
+    /// file has a name more than the rule that denies it, and when the workspace is the Runner's own.
     pub(crate) fn build(
         workspace: &Workspace,
         root: &Path,
+        rules: &[PathRule],
         toolchains: &[Toolchain],
         forbidden: &[PathBuf],
         disk: &dyn Disk,
     ) -> Result<Self, RunnerError> {
-        let rules = resolve_rules(&workspace.filesystem, workspace.profile, root, disk).map_err(|r| r.at_start())?;
-        refuse_hard_links(&rules)?;
+        refuse_hard_links(rules)?;
         let mut map = Self::default();
-        map.add_system(workspace.network, disk);
+        map.add_system(workspace.network == NetworkPolicy::Host, disk);
         map.add_toolchains(toolchains);
-        map.add_registry(strictest(workspace.profile, root, &rules));
+        map.add_registry(strictest(workspace.profile, root, rules));
         map.hide(forbidden, root, disk)?;
         let written = rules.iter().filter(|r| r.wanted != Wanted::Deny).map(|r| (&r.written, &r.resolved));
         let of_home = toolchains.iter().map(|t| (&t.written, &t.resolved));
         map.add_links(written.chain(of_home).chain([(&workspace.root, &root.to_owned())]));
         map.prune();
+        map.pin();
         Ok(map)
     }
 
@@ -70,7 +72,7 @@ impl ViewMap {
         View { rules: rules.into_iter().map(|(path, access)| Rule { path: path.into(), access }).collect() }
     }
 
-    fn add_system(&mut self, network: NetworkMode, disk: &dyn Disk) {
+    fn add_system(&mut self, hosts_network: bool, disk: &dyn Disk) {
         for dir in SYSTEM {
             match disk.kind(Path::new(dir)) {
                 Ok(Kind::Dir) => self.set(dir, Access::Read),
@@ -83,7 +85,7 @@ impl ViewMap {
         }
         // With the host's network its name servers are needed, and that file is often a link into /run.
         let resolver = walk(disk, Path::new("/etc/resolv.conf"));
-        if network == NetworkMode::Host && resolver.linked && matches!(resolver.end, Ok(Kind::File { .. })) {
+        if hosts_network && resolver.linked && matches!(resolver.end, Ok(Kind::File { .. })) {
             self.rules.insert(resolver.path, Access::Read);
         }
     }
@@ -127,6 +129,21 @@ impl ViewMap {
             self.rules.insert(walked.path, Access::Deny);
         }
         Ok(())
+    }
+
+    /// A folder between a writable one and what a rule keeps from being written becomes a rule of its own, thus a mount
+    /// point, which cannot be renamed: else `mv a b; mkdir -p a/secret` would move what is denied to where no rule is.
+    fn pin(&mut self) {
+        let kept: Vec<PathBuf> =
+            self.rules.iter().filter(|(_, access)| **access != Access::Write).map(|(path, _)| path.clone()).collect();
+        for path in kept {
+            for above in path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty()) {
+                if self.rules.contains_key(above) || self.access(above) != Some(&Access::Write) {
+                    break;
+                }
+                self.rules.insert(above.to_owned(), Access::Write);
+            }
+        }
     }
 
     /// What was named through a link is found by that name as well.

@@ -4,23 +4,24 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use codespace_domain::{ErrorCode, ExecRequest};
-use codespace_linux_sandbox_protocol::{Access, Engine};
-use codespace_policy::{HostDisk, HostFacts, Registry, Resolved, Workspace, resolve};
+use codespace_linux_sandbox_protocol::{Access, Engine, Plan};
+use codespace_policy::{HostDisk, HostFacts, Registry, Workspace, admit, plan};
 
 fn host() -> HostFacts {
     let engine = Some(Engine::Bubblewrap { program: "/usr/bin/bwrap".into() });
     HostFacts { engine, network_enforced: true, ..HostFacts::default() }
 }
 
-fn start(workspace: Workspace, cwd: &str) -> Result<Resolved, codespace_domain::RunnerError> {
+fn start(workspace: Workspace, cwd: &str) -> Result<Plan, codespace_domain::RunnerError> {
     let registry = Registry::single("demo".parse().unwrap(), workspace, &HostDisk).unwrap();
     let mut request = ExecRequest::new("demo".parse().unwrap(), ["true"]);
     request.cwd = Some(cwd.into());
-    resolve(&registry, &request, &host(), &HostDisk)
+    let admitted = admit(&registry, &request, &host())?;
+    plan(&registry, &admitted, &request, &host(), &HostDisk)
 }
 
-fn access<'a>(resolved: &'a Resolved, path: &Path) -> Option<&'a Access> {
-    let rules = &resolved.plan.view.rules;
+fn access<'a>(plan: &'a Plan, path: &Path) -> Option<&'a Access> {
+    let rules = &plan.view.rules;
     rules.iter().find(|rule| rule.path.as_path() == path).map(|rule| &rule.access)
 }
 
@@ -39,13 +40,13 @@ fn links_of_the_real_disk_are_followed_and_none_leads_out() {
     let mut workspace = Workspace::new(dir.join("by-link"));
     workspace.filesystem.write = vec![dir.join("cache")];
     workspace.filesystem.deny = vec!["secret".into()];
-    let resolved = start(workspace.clone(), "in").unwrap();
-    assert_eq!(resolved.plan.command.cwd.as_path(), root.join("src/deep"));
-    assert_eq!(access(&resolved, &root), Some(&Access::Write));
-    assert_eq!(access(&resolved, &dir.join("cache")), Some(&Access::Write));
-    assert_eq!(access(&resolved, &root.join("secret")), Some(&Access::Deny));
-    assert_eq!(access(&resolved, &dir.join("by-link")), Some(&Access::Symlink { target: root.clone().into() }));
-    assert!(access(&resolved, Path::new("/usr")).is_some());
+    let plan = start(workspace.clone(), "in").unwrap();
+    assert_eq!(plan.command.cwd.as_path(), root.join("src/deep"));
+    assert_eq!(access(&plan, &root), Some(&Access::Write));
+    assert_eq!(access(&plan, &dir.join("cache")), Some(&Access::Write));
+    assert_eq!(access(&plan, &root.join("secret")), Some(&Access::Deny));
+    assert_eq!(access(&plan, &dir.join("by-link")), Some(&Access::Symlink { target: root.clone().into() }));
+    assert!(access(&plan, Path::new("/usr")).is_some());
 
     for cwd in ["out", "out/none", "..", "in/../../../.."] {
         assert_eq!(start(workspace.clone(), cwd).unwrap_err().code, ErrorCode::PathEscape, "{cwd}");
@@ -68,7 +69,7 @@ fn ten_thousand_rules_are_decided_without_delay() {
         workspace.filesystem.deny.push(name.into());
     }
     let before = std::time::Instant::now();
-    let resolved = start(workspace, "").unwrap();
-    assert!(resolved.plan.view.rules.len() >= 10_000);
+    let plan = start(workspace, "").unwrap();
+    assert!(plan.view.rules.len() >= 10_000);
     assert!(before.elapsed() < std::time::Duration::from_secs(10), "{:?}", before.elapsed());
 }

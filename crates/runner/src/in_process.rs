@@ -45,8 +45,6 @@ pub struct InProcessRunner {
 }
 
 pub(crate) struct Shared {
-    pub(crate) registry: Registry,
-    pub(crate) host: HostFacts,
     pub(crate) sandbox: SandboxInfo,
     pub(crate) table: Arc<Table>,
     pub(crate) launcher: Arc<Launcher>,
@@ -69,10 +67,9 @@ impl InProcessRunner {
             ..RunnerError::new(ErrorCode::ResourceUnavailable, format!("start the spawner thread: {error}"))
         })?;
         let host = host_facts(&report, config.forbidden);
-        let launcher = Launcher { spawner: Arc::new(spawner), helper: report.helper.clone().unwrap_or_default() };
+        let helper = report.helper.clone().unwrap_or_default();
+        let launcher = Launcher { spawner: Arc::new(spawner), helper, registry: config.registry, host };
         let shared = Shared {
-            registry: config.registry,
-            host,
             sandbox: SandboxInfo {
                 engine: report.engine,
                 network_enforced: report.network_enforced,

@@ -58,6 +58,7 @@ pub(crate) struct Root {
 /// It alone knows which children of this process are its own, so it is also asked which are not.
 pub(crate) struct Spawner {
     jobs: mpsc::Sender<Job>,
+    orphans_turn: tokio::sync::Mutex<()>,
 }
 
 enum Job {
@@ -104,7 +105,7 @@ impl Spawner {
                 }
             }
         })?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, orphans_turn: tokio::sync::Mutex::new(()) })
     }
 
     /// Starts a root for `plan`. Dropping the future ends a root that comes of it.
@@ -135,6 +136,11 @@ impl Spawner {
     pub(crate) fn forget(&self, pid: i32) {
         // A thread that is gone has nothing to forget.
         self.jobs.send(Job::Forget { pid }).ok();
+    }
+
+    /// Held while orphans are looked for and ended.
+    pub(crate) async fn orphans_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.orphans_turn.lock().await
     }
 
     /// Children of this process that it did not start; each is named once.

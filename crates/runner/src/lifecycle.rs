@@ -14,7 +14,8 @@
 //! - the root is dead (its pidfd), then reaped;
 //! - the control socket is at its end: helper, engine and inner stage are gone;
 //! - the first process of the PID namespace is dead (its pidfd), which the kernel lets happen only after everything in the
-//!   namespace is; or it was never announced, and then it never got leave to go on.
+//!   namespace is; or it was never announced, and then it never got leave to go on. Where there is no namespace: the
+//!   supervising helper has said that nothing is left, or the Runner has looked below it while it was stopped.
 
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ use codespace_linux_sandbox_protocol::{CommandEnd, StageFailure, TreeUsage};
 /// How long a tree may take to be seen gone before `exited` is published without that.
 pub(crate) const PROOF: Duration = Duration::from_secs(2);
 
+/// How long a helper may take to leave after its sandbox has ended by itself.
+pub(crate) const HELPER: Duration = Duration::from_millis(500);
+
 /// What can happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -31,10 +35,14 @@ pub(crate) enum Event {
     Launched,
     /// There will be no root.
     LaunchFailed(StageFailure),
+    /// There will be no root, since the end came while there was none yet.
+    Abandoned,
     /// The helper asks whether the Runner is there.
     Armed,
     /// A handle of the namespace's first process came.
     FirstProcess,
+    /// There is no namespace; the helper keeps what it starts below it.
+    Supervised,
     /// The inner stage asks for the command's descriptors.
     Ready,
     /// The command's `execve` succeeded.
@@ -53,6 +61,8 @@ pub(crate) enum Event {
     RootGone,
     /// The first process was seen dead.
     NamespaceGone,
+    /// The Runner has looked below the stopped root, or at what had come to it, and nothing was left.
+    SeenEmpty,
     /// An end was asked for.
     End { cause: EndedBy, grace: Option<Duration> },
     /// A timer ran out.
@@ -70,6 +80,8 @@ pub(crate) enum Timer {
     Grace,
     /// For what the command left running.
     Linger,
+    /// For the helper to leave when its sandbox has ended by itself.
+    Helper,
     /// For the tree to be seen gone.
     Proof,
 }
@@ -139,11 +151,12 @@ enum Root {
     Gone,
 }
 
-/// Of the namespace's first process.
+/// Of what the command runs in: the namespace's first process, or what a supervising helper keeps below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Namespace {
+enum Below {
     Unannounced,
-    Lives,
+    Namespace,
+    Supervised,
     Gone,
 }
 
@@ -153,7 +166,7 @@ pub(crate) struct Lifecycle {
     terms: Terms,
     root: Root,
     control_open: bool,
-    namespace: Namespace,
+    below: Below,
     started: bool,
     failure: Option<StageFailure>,
     engine_said: String,
@@ -176,7 +189,7 @@ impl Lifecycle {
             terms,
             root: Root::NotYet,
             control_open: true,
-            namespace: Namespace::Unannounced,
+            below: Below::Unannounced,
             started: false,
             failure: None,
             engine_said: String::new(),
@@ -211,11 +224,16 @@ impl Lifecycle {
                 self.control_open = false;
                 self.failure.get_or_insert(failure);
             }
+            Event::Abandoned => {
+                self.root = Root::Gone;
+                self.control_open = false;
+            }
             // Who is to end gets no leave to go on.
             Event::Armed if !self.killed => actions.push(Action::AnswerHelper),
             Event::Ready if !self.killed => actions.push(Action::HandStdio),
             Event::Armed | Event::Ready => {}
-            Event::FirstProcess => self.namespace = Namespace::Lives,
+            Event::FirstProcess => self.below = Below::Namespace,
+            Event::Supervised => self.below = Below::Supervised,
             Event::Started => {
                 self.started = true;
                 actions.push(Action::AnnounceStart);
@@ -227,14 +245,25 @@ impl Lifecycle {
                 self.failure.get_or_insert(failure);
             }
             Event::Exited { end, usage, leftovers } => self.command_ended(end, usage, leftovers, &mut actions),
-            Event::Gone { usage } => self.usage = Some(usage),
+            Event::Gone { usage } => {
+                self.usage = Some(usage);
+                self.seen_empty();
+            }
             Event::EngineEnded { said } => self.engine_said = said,
-            Event::ControlClosed => self.control_open = false,
+            // As a rule the helper is just leaving, and in the second case may have something to say first.
+            Event::ControlClosed => {
+                self.control_open = false;
+                actions.push(Action::Arm(Timer::Helper, HELPER));
+            }
+            Event::NamespaceGone => {
+                self.below = Below::Gone;
+                actions.push(Action::Arm(Timer::Helper, HELPER));
+            }
             Event::RootGone => self.root = Root::Gone,
-            Event::NamespaceGone => self.namespace = Namespace::Gone,
+            Event::SeenEmpty => self.seen_empty(),
             Event::End { cause, grace } => self.end(cause, grace, &mut actions),
             Event::Fired(Timer::Timeout) => self.end(EndedBy::Timeout, None, &mut actions),
-            Event::Fired(Timer::Grace | Timer::Linger) => self.kill(&mut actions),
+            Event::Fired(Timer::Grace | Timer::Linger | Timer::Helper) => self.kill(&mut actions),
             Event::Fired(Timer::Proof) => self.proof_overdue = true,
             Event::Drained => {
                 if self.draining {
@@ -305,10 +334,8 @@ impl Lifecycle {
         }
         self.killed = true;
         actions.push(Action::Arm(Timer::Proof, PROOF));
-        // A root that does not exist yet is ended as soon as it does.
-        if self.root != Root::NotYet {
-            actions.push(Action::KillTree);
-        }
+        // A root that does not exist yet is ended as soon as it does; or there will be none, and `Abandoned` says so.
+        actions.push(Action::KillTree);
     }
 
     /// What follows from the state alone.
@@ -318,9 +345,8 @@ impl Lifecycle {
         }
         let gone = self.tree_is_gone();
         if !gone && !self.killed {
-            // A part of the lifeline is gone without having been asked to, or the start has failed: the rest follows.
-            let broken = !self.control_open || self.root == Root::Gone || self.namespace == Namespace::Gone;
-            if broken || self.failure.is_some() {
+            // The root is gone without having been asked to, or the start has failed: the rest follows.
+            if self.root == Root::Gone || self.failure.is_some() {
                 self.kill(actions);
             }
         }
@@ -331,7 +357,15 @@ impl Lifecycle {
     }
 
     fn tree_is_gone(&self) -> bool {
-        self.root == Root::Gone && !self.control_open && self.namespace != Namespace::Lives
+        let below = matches!(self.below, Below::Unannounced | Below::Gone);
+        self.root == Root::Gone && !self.control_open && below
+    }
+
+    /// A namespace has its own proof, which is stronger.
+    fn seen_empty(&mut self) {
+        if self.below == Below::Supervised {
+            self.below = Below::Gone;
+        }
     }
 
     fn limit(&self) -> Option<LimitName> {
@@ -394,8 +428,14 @@ impl Lifecycle {
         if self.control_open {
             parts.push("a stage of the sandbox still holds its control socket");
         }
-        if self.namespace == Namespace::Lives {
-            parts.push("the PID namespace's first process was not seen to end (is a member traced from outside?)");
+        match self.below {
+            Below::Unannounced | Below::Gone => {}
+            Below::Namespace => {
+                parts.push("the PID namespace's first process was not seen to end (is a member traced from outside?)");
+            }
+            Below::Supervised => {
+                parts.push("without a PID namespace, what the helper had kept below it was not seen to end");
+            }
         }
         format!("after {} ms: {}", PROOF.as_millis(), parts.join("; "))
     }

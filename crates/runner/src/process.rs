@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use codespace_domain::{EndedBy, ErrorCode, ExecRequest, Phase, ProcessId, ProcessStatus, RunnerError, State};
-use codespace_policy::Resolved;
+use codespace_policy::Admitted;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ pub(crate) struct Slot {
     pub(crate) id: ProcessId,
     /// What was asked for; a retry with the same key has to be the same.
     pub(crate) request: ExecRequest,
-    /// What was decided about it. The plan in it is the owner's alone and empty here.
+    /// What was decided about it, as far as others may see.
     pub(crate) terms: status::Terms,
     /// Ends with the connection of this session, where its lifetime says so.
     pub(crate) session: u64,
@@ -79,19 +79,19 @@ pub(crate) struct Seat {
     pub(crate) visible: watch::Sender<Visible>,
     pub(crate) stdin: stdin::Jobs,
     pub(crate) accepted: Instant,
-    pub(crate) resolved: Resolved,
+    pub(crate) admitted: Admitted,
 }
 
 impl Slot {
     /// A record, and what its owner needs. Nothing is created yet.
-    pub(crate) fn new(request: ExecRequest, resolved: Resolved, session: u64) -> (Arc<Self>, Seat) {
+    pub(crate) fn new(request: ExecRequest, admitted: Admitted, session: u64) -> (Arc<Self>, Seat) {
         let (asks, asked) = mpsc::unbounded_channel();
         let (visible, seen) = watch::channel(Visible { phase: Some(Phase::Starting), ..Visible::default() });
-        let (stdin, jobs) = Stdin::new(resolved.stdin, resolved.plan.command.tty);
+        let (stdin, jobs) = Stdin::new(admitted.stdin, request.tty);
         let slot = Self {
             id: ProcessId::mint(),
-            terms: status::Terms::new(&resolved),
-            journal: Journal::new(resolved.output_bytes, resolved.on_full),
+            terms: status::Terms::new(&admitted),
+            journal: Journal::new(admitted.output_bytes, admitted.on_full),
             request,
             session,
             stdin,
@@ -100,7 +100,7 @@ impl Slot {
             unanswered: AtomicUsize::new(0),
             answered: tokio::sync::Notify::new(),
         };
-        let seat = Seat { asks: asked, visible, stdin: jobs, accepted: Instant::now(), resolved };
+        let seat = Seat { asks: asked, visible, stdin: jobs, accepted: Instant::now(), admitted };
         (Arc::new(slot), seat)
     }
 

@@ -91,6 +91,33 @@ pub(crate) fn kill_descendants(root: i32) -> Result<Walk, Refused> {
     Ok(Walk { killed, stood_still })
 }
 
+/// Whether nothing lives below `root` any more, after [`kill_descendants`] and while `root` is still stopped: what it kills
+/// takes a moment to die, and a subreaper keeps what loses its parent. What comes into sight late is killed as well.
+pub(crate) fn is_empty(root: i32) -> bool {
+    let Ok(root) = Member::root(root) else { return false };
+    let until = Instant::now() + BUDGET;
+    loop {
+        let mut below = vec![root];
+        let mut next = 0;
+        while next < below.len() {
+            let parent = below[next].pid;
+            below.extend(children(parent).into_iter().filter_map(|pid| Member::child(pid, parent)));
+            next += 1;
+        }
+        let live: Vec<&Member> = below.iter().skip(1).filter(|member| member.lives()).collect();
+        if live.is_empty() {
+            return root.stat().is_some_and(|stat| stat.state == b'T');
+        }
+        for member in live.iter().rev() {
+            member.kill();
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
 /// Beyond so many processes, a walk whose budget is spent looks for no more.
 const KILL_AS_FOUND: usize = 512;
 

@@ -6,6 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::api::{Pending, Runner};
+use crate::in_process::Shared;
+use crate::process::{Admission, End, Launcher, Refusal, Slot, own};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use codespace_domain::{
@@ -14,11 +17,6 @@ use codespace_domain::{
     RunnerError, ServerInfo, SignalName, SignalRequest, StatusRequest, StopReply, StopRequest, TerminateRequest,
     TerminateWorkspaceReply, TerminateWorkspaceRequest, WriteStdinReply, WriteStdinRequest,
 };
-use codespace_policy::HostDisk;
-
-use crate::api::{Pending, Runner};
-use crate::in_process::Shared;
-use crate::process::{Admission, End, Refusal, Slot, own};
 
 /// A session of an [`crate::InProcessRunner`]. Dropping it ends its `lifetime: "connection"` processes.
 pub struct Session {
@@ -57,9 +55,10 @@ impl Session {
         &self,
         request: ExecRequest,
     ) -> Result<impl Future<Output = Result<Reply, RunnerError>> + use<>, RunnerError> {
-        let resolved = codespace_policy::resolve(&self.shared.registry, &request, &self.shared.host, &HostDisk)?;
+        let Launcher { registry, host, .. } = &*self.shared.launcher;
+        let admitted = codespace_policy::admit(registry, &request, host)?;
         let wait = Duration::from_millis(request.wait_ms);
-        let (slot, seat) = Slot::new(request, resolved, self.number);
+        let (slot, seat) = Slot::new(request, admitted, self.number);
         let slot = match self.shared.table.reserve(&slot)? {
             Admission::Existing(existing) => existing,
             Admission::Reserved => {
@@ -121,7 +120,7 @@ impl Session {
         &self,
         request: &TerminateWorkspaceRequest,
     ) -> Result<impl Future<Output = Result<Reply, RunnerError>> + use<>, RunnerError> {
-        self.shared.registry.find(&request.workspace_id)?;
+        self.shared.launcher.registry.find(&request.workspace_id)?;
         let (fence, live) = self.shared.table.fence(&request.workspace_id);
         let grace = request.grace_ms.map(Duration::from_millis);
         for slot in &live {
@@ -190,7 +189,7 @@ impl Session {
 
     fn list(&self, request: &ListRequest) -> Result<Reply, RunnerError> {
         if let Some(workspace) = &request.workspace_id {
-            self.shared.registry.find(workspace)?;
+            self.shared.launcher.registry.find(workspace)?;
         }
         let wanted = |status: &ProcessStatus| {
             request.workspace_id.as_ref().is_none_or(|id| *id == status.workspace_id)
@@ -234,10 +233,12 @@ impl Runner for Session {
     fn call(&self, request: Request) -> Pending {
         match request {
             Request::Hello(params) => now(self.hello(&params)),
-            Request::WorkspaceInfo(params) => {
-                now(codespace_policy::workspace_info_reply(&self.shared.registry, &params, &self.shared.host)
-                    .map(Reply::WorkspaceInfo))
-            }
+            Request::WorkspaceInfo(params) => now(codespace_policy::workspace_info_reply(
+                &self.shared.launcher.registry,
+                &params,
+                &self.shared.launcher.host,
+            )
+            .map(Reply::WorkspaceInfo)),
             Request::Exec(params) => later(self.exec(*params)),
             Request::WriteStdin(params) => later(self.write_stdin(params)),
             Request::CloseStdin(params) => now(self.find(params.process_id).and_then(|slot| {

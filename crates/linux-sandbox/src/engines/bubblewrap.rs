@@ -6,9 +6,11 @@
 //!
 //! The order of the options is the order of the mounts, and a later one lies on top of an earlier one:
 //! 1. `/proc`, `/dev` (with its own `/dev/shm`), a private `/tmp`: first, so that a workspace below `/tmp` lies on top.
+//!    What changes the machine through `/proc` is read-only: it asks for the uid, not for a capability, and inside root's
+//!    uid is root's. (bubblewrap covers it itself only as far as it finds it writable, which it does not as a rule.)
 //! 2. The view's rules, parents before what is below them.
-//! 3. The root itself, an empty tmpfs with the mount points made in it, becomes read-only last, when all of them exist:
-//!    a write to where nothing is fails instead of vanishing.
+//! 3. The stand-ins and the root itself, an empty tmpfs, become read-only last, when all mount points in them exist: a
+//!    write to where nothing is fails instead of vanishing.
 //!
 //! The options travel in a memfd (`--args`), not in argv: argv is bounded, and everyone on the host can read it. The inner
 //! stage is this very program, run through an open descriptor, so that it has no path inside.
@@ -16,7 +18,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use codespace_linux_sandbox_protocol::{Access, Network, Rule, StageFailure, View};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -68,44 +70,66 @@ fn options(
         Network::Host => {}
     }
     list.add(["--as-pid-1", "--cap-drop", "ALL"]);
-    list.add(["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"]);
+    list.add(["--proc", "/proc"]);
+    for path in MACHINE_WIDE {
+        list.add(["--ro-bind-try", path, path]);
+    }
+    list.add(["--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"]);
     for Rule { path, access } in &view.rules {
         let path = path.as_path();
         match access {
             Access::Read => list.bind("--ro-bind", path),
             Access::Write => list.bind("--bind", path),
-            Access::Deny => list.mask(&Mask::of(path).map_err(|e| failure(&format!("look at {path:?}"), &e))?),
+            Access::Deny => {
+                let mask = Mask::of(path).map_err(|e| failure(&format!("look at {path:?}"), &e))?;
+                let way_through = view.rules.iter().any(|other| is_below(other, path));
+                list.mask(&mask, if way_through { "0111" } else { "0000" });
+            }
             Access::Symlink { target } => list.add([OsStr::new("--symlink"), target.as_os_str(), path.as_os_str()]),
             Access::ReadPublic => {
                 list.bind("--ro-bind", path);
                 for mask in masks(path)? {
-                    list.mask(&mask);
+                    list.mask(&mask, "0000");
                 }
             }
         }
     }
+    for path in std::mem::take(&mut list.read_only_at_the_end) {
+        list.add([OsStr::new("--remount-ro"), path.as_os_str()]);
+    }
     list.add(["--remount-ro", "/", "--chdir", "/"]);
-    Ok(list.0)
+    Ok(list.words)
+}
+
+/// Of `/proc`: what belongs to the machine and not to a process.
+const MACHINE_WIDE: [&str; 5] = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
+
+/// Something is shown below `path`, so there must be a way through.
+fn is_below(rule: &Rule, path: &Path) -> bool {
+    rule.access != Access::Deny && rule.path.as_path() != path && rule.path.as_path().starts_with(path)
 }
 
 #[derive(Default)]
-struct Options(Vec<OsString>);
+struct Options {
+    words: Vec<OsString>,
+    read_only_at_the_end: Vec<PathBuf>,
+}
 
 impl Options {
     fn add<T: AsRef<OsStr>, const N: usize>(&mut self, words: [T; N]) {
-        self.0.extend(words.iter().map(|word| word.as_ref().to_owned()));
+        self.words.extend(words.iter().map(|word| word.as_ref().to_owned()));
     }
 
     fn bind(&mut self, how: &str, path: &Path) {
         self.add([OsStr::new(how), path.as_os_str(), path.as_os_str()]);
     }
 
-    /// A stand-in with no permissions: an empty directory, or a device on a mount where devices cannot be opened.
-    fn mask(&mut self, mask: &Mask) {
+    /// A stand-in: an empty directory with these permissions, or a device on a mount where devices cannot be opened.
+    fn mask(&mut self, mask: &Mask, permissions: &str) {
         match mask {
             Mask::Directory(path) => {
-                self.add([OsStr::new("--perms"), OsStr::new("0000"), OsStr::new("--tmpfs"), path.as_os_str()]);
-                self.add([OsStr::new("--remount-ro"), path.as_os_str()]);
+                self.add([OsStr::new("--perms"), OsStr::new(permissions), OsStr::new("--tmpfs"), path.as_os_str()]);
+                self.read_only_at_the_end.push(path.clone());
             }
             Mask::File(path) => self.add([OsStr::new("--ro-bind"), OsStr::new("/dev/null"), path.as_os_str()]),
             Mask::Nothing => {}
@@ -143,7 +167,8 @@ mod tests {
                 rule("/usr", Access::Read),
                 rule("/srv/demo", Access::Write),
                 rule("/dev/null", Access::Deny),
-                rule("/proc/self", Access::Deny),
+                rule("/proc/sys", Access::Deny),
+                rule("/proc/sys/kernel", Access::Read),
             ],
         };
         let masks = |path: &Path| {
@@ -158,6 +183,11 @@ mod tests {
 --as-pid-1
 --cap-drop ALL
 --proc /proc
+--ro-bind-try /proc/sys /proc/sys
+--ro-bind-try /proc/sysrq-trigger /proc/sysrq-trigger
+--ro-bind-try /proc/irq /proc/irq
+--ro-bind-try /proc/bus /proc/bus
+--ro-bind-try /proc/fs /proc/fs
 --dev /dev
 --perms 1777
 --tmpfs /tmp
@@ -166,13 +196,14 @@ mod tests {
 --ro-bind /dev/null /etc/shadow
 --perms 0000
 --tmpfs /etc/ssl/private
---remount-ro /etc/ssl/private
 --ro-bind /usr /usr
 --bind /srv/demo /srv/demo
 --ro-bind /dev/null /dev/null
---perms 0000
---tmpfs /proc/self
---remount-ro /proc/self
+--perms 0111
+--tmpfs /proc/sys
+--ro-bind /proc/sys/kernel /proc/sys/kernel
+--remount-ro /etc/ssl/private
+--remount-ro /proc/sys
 --remount-ro /
 --chdir /";
         assert_eq!(text(&view, Network::Isolated, &masks), expected);

@@ -9,7 +9,7 @@ mod none;
 use std::ffi::c_int;
 use std::os::fd::OwnedFd;
 
-use codespace_linux_sandbox_protocol::{Engine, Network, StageFailure, View};
+use codespace_linux_sandbox_protocol::{Engine, Plan, StageFailure};
 
 pub(crate) use exec::{Exec, memfd};
 
@@ -24,9 +24,9 @@ pub(crate) struct Prepared {
 }
 
 /// Everything that can fail is done here, while there is nothing to take back.
-pub(crate) fn prepare(engine: &Engine, view: &View, network: Network) -> Result<Prepared, StageFailure> {
-    match engine {
-        Engine::Bubblewrap { program } => bubblewrap::prepare(program.as_path(), view, network),
-        Engine::None => none::prepare(),
+pub(crate) fn prepare(plan: &Plan) -> Result<Prepared, StageFailure> {
+    match &plan.engine {
+        Engine::Bubblewrap { program } => bubblewrap::prepare(program.as_path(), &plan.view, plan.network),
+        Engine::None { .. } => none::prepare(),
     }
 }

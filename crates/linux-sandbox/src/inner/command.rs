@@ -20,17 +20,23 @@ use std::os::unix::ffi::OsStrExt;
 
 use codespace_linux_sandbox_protocol::{ByteString, CommandSpec, Stage, StageFailure};
 use nix::fcntl::OFlag;
+use nix::sys::signal::Signal;
 use nix::unistd::{ForkResult, Pid, fork, pipe2, setsid};
 
-use super::{limits, seccomp};
+use super::{Scope, limits, seccomp};
 use crate::sys;
 
 /// Where `execvp` looks when there is no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// Starts it; returns when its `execve` has succeeded or a step before that has failed.
-pub(super) fn start(spec: &CommandSpec, sandboxed: bool, stdio: [OwnedFd; 3]) -> Result<Pid, StageFailure> {
-    let ready = Ready::new(spec, sandboxed)?;
+pub(super) fn start(
+    spec: &CommandSpec,
+    sandboxed: bool,
+    scope: &Scope<'_>,
+    stdio: [OwnedFd; 3],
+) -> Result<Pid, StageFailure> {
+    let ready = Ready::new(spec, sandboxed, matches!(scope, Scope::Descendants { .. }))?;
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC).map_err(|e| failure(Stage::Sandbox, "make a pipe", e.into()))?;
     // SAFETY: this process has one thread, so the child may go on as if it were the only one.
     match unsafe { fork() }.map_err(|e| failure(Stage::Exec, "fork the command", e.into()))? {
@@ -84,10 +90,12 @@ struct Ready<'a> {
     env: Vec<CString>,
     cwd: CString,
     filters: Vec<seccomp::Filter>,
+    /// No namespace ends it with this process: then at least its own death follows this process's.
+    dies_with_parent: bool,
 }
 
 impl<'a> Ready<'a> {
-    fn new(spec: &'a CommandSpec, sandboxed: bool) -> Result<Self, StageFailure> {
+    fn new(spec: &'a CommandSpec, sandboxed: bool, dies_with_parent: bool) -> Result<Self, StageFailure> {
         let argv = spec.argv.iter().map(|word| c_string(word.as_bytes())).collect::<Result<Vec<_>, _>>()?;
         let pairs = spec.env.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let env = pairs.map(|pair| c_string(&pair)).collect::<Result<Vec<_>, _>>()?;
@@ -96,11 +104,22 @@ impl<'a> Ready<'a> {
         } else {
             Vec::new()
         };
-        Ok(Self { spec, candidates: candidates(spec)?, argv, env, cwd: c_string(spec.cwd.as_bytes())?, filters })
+        Ok(Self {
+            spec,
+            candidates: candidates(spec)?,
+            argv,
+            env,
+            cwd: c_string(spec.cwd.as_bytes())?,
+            filters,
+            dies_with_parent,
+        })
     }
 
     fn become_command(&self, stdio: [OwnedFd; 3]) -> Result<std::convert::Infallible, (Step, io::Error)> {
         let at = |step: Step| move |error: io::Error| (step, error);
+        if self.dies_with_parent {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| (Step::Session, e.into()))?;
+        }
         setsid().map_err(|e| (Step::Session, e.into()))?;
         if self.spec.tty {
             sys::set_controlling_terminal(stdio[0].as_fd()).map_err(at(Step::Session))?;

@@ -1,4 +1,4 @@
-//! Counts what a command has left running.
+//! Finds and counts what a command has left running.
 
 use std::fs;
 
@@ -9,6 +9,35 @@ pub(super) fn count(command: i32) -> u64 {
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let mine = i32::try_from(std::process::id()).unwrap_or_default();
     pids.filter(|pid| *pid != mine && *pid != command && lives(*pid)).count() as u64
+}
+
+/// Live processes below this one, wherever they have detached themselves to, without `command`.
+pub(super) fn count_descendants(command: i32) -> u64 {
+    descendants().into_iter().filter(|pid| *pid != command && lives(*pid)).count() as u64
+}
+
+/// Everything below this process, parents before their children. As a subreaper it keeps whatever loses its parent.
+pub(super) fn descendants() -> Vec<i32> {
+    let mut found = children(i32::try_from(std::process::id()).unwrap_or_default());
+    let mut next = 0;
+    while next < found.len() {
+        for pid in children(found[next]) {
+            // A process that changes its parent while this looks may be met twice.
+            if !found.contains(&pid) {
+                found.push(pid);
+            }
+        }
+        next += 1;
+    }
+    found
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 fn lives(pid: i32) -> bool {

@@ -14,6 +14,8 @@ mod limits;
 mod seccomp;
 mod supervise;
 
+pub(crate) use supervise::Scope;
+
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
@@ -33,15 +35,20 @@ pub(crate) fn main() -> ExitCode {
         .map_err(|e| failure("hide itself from the command", e.into()))
         .and_then(|()| closed.map_err(|e| failure("close what it was not given", e)))
         .and_then(|()| prepare());
-    let (spec, sandboxed) = match spec {
-        Ok(prepared) => prepared,
+    match spec {
+        Ok((spec, sandboxed)) => run_command(&control, &spec, sandboxed, &Scope::Namespace),
         Err(failure) => {
             control.fail(failure);
-            return ExitCode::from(125);
+            ExitCode::from(125)
         }
-    };
-    let Some(stdio) = ask_for_stdio(&control) else { return ExitCode::from(124) };
-    let child = match command::start(&spec, sandboxed, stdio) {
+    }
+}
+
+/// From the question for the command's descriptors to the end of everything that it started. `scope`: what this process
+/// has to watch over.
+pub(crate) fn run_command(control: &Control, spec: &CommandSpec, sandboxed: bool, scope: &Scope<'_>) -> ExitCode {
+    let Some(stdio) = ask_for_stdio(control) else { return ExitCode::from(124) };
+    let child = match command::start(spec, sandboxed, scope, stdio) {
         Ok(child) => child,
         Err(failure) => {
             control.fail(failure);
@@ -49,7 +56,7 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     control.send(&FromSandbox::Started);
-    supervise::until_everything_is_gone(&control, child)
+    supervise::until_everything_is_gone(control, child, scope)
 }
 
 fn prepare() -> Result<(CommandSpec, bool), StageFailure> {
@@ -65,7 +72,7 @@ fn prepare() -> Result<(CommandSpec, bool), StageFailure> {
     }
     let sandboxed = match plan.engine {
         Engine::Bubblewrap { .. } => true,
-        Engine::None => false,
+        Engine::None { .. } => false,
     };
     if sandboxed {
         nix::sys::prctl::set_no_new_privs().map_err(|e| failure("set no_new_privs", e.into()))?;

@@ -1,8 +1,8 @@
-//! The inner stage's loop: reap, tell of the command's own end, pass signals on, leave when nothing is left.
+//! The loop of the command's parent: reap, tell of the command's own end, pass signals on, leave when nothing is left.
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 
 use codespace_linux_sandbox_protocol::{CommandEnd, FromSandbox, ToSandbox, TreeUsage};
@@ -18,17 +18,50 @@ use crate::control::{Control, Received};
 use crate::fault::{self, Fault};
 use crate::sys;
 
-/// Returns when every process below this one has ended and was reaped; or, at once, when the Runner is gone: the kernel
-/// then ends what is left.
-pub(super) fn until_everything_is_gone(control: &Control, command: Pid) -> ExitCode {
-    match supervise(control, command) {
-        Ok(code) => code,
-        // Poll, signalfd or wait failed, none of which has a cause that could pass. Leaving ends the whole namespace.
-        Err(_) => ExitCode::from(123),
+/// What this process watches over, and what ends it when the Runner is gone.
+pub(crate) enum Scope<'a> {
+    /// A PID namespace, whose first process this is: it ends with this process.
+    Namespace,
+    /// What is below this process, as its subreaper: it has to be ended by hand.
+    Descendants {
+        /// A pidfd of the Runner.
+        runner: BorrowedFd<'a>,
+    },
+}
+
+/// Returns when every process below this one has ended and was reaped, or when the Runner is gone and with it all that
+/// is left here.
+pub(super) fn until_everything_is_gone(control: &Control, command: Pid, scope: &Scope<'_>) -> ExitCode {
+    // Poll, signalfd or wait failed: none of them has a cause that could pass.
+    let code = supervise(control, command, scope).unwrap_or(ExitCode::from(123));
+    match scope {
+        Scope::Namespace => {}
+        Scope::Descendants { .. } => end_descendants(),
+    }
+    code
+}
+
+/// Stops and kills what is below until there is nothing left to wait for. Whatever loses its parent meanwhile comes to
+/// this process and is met in the next round.
+fn end_descendants() {
+    loop {
+        let below = leftovers::descendants();
+        // All stand still before the first one dies, so that none can start another in between.
+        for number in [libc::SIGSTOP, libc::SIGKILL] {
+            below.iter().for_each(|pid| sys::signal_below(*pid, number));
+        }
+        loop {
+            match wait_id(libc::P_ALL, 0, libc::WEXITED | libc::WNOHANG | libc::__WALL) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
 
-fn supervise(control: &Control, command: Pid) -> io::Result<ExitCode> {
+fn supervise(control: &Control, command: Pid, scope: &Scope<'_>) -> io::Result<ExitCode> {
     // Blocked, so that it arrives at the descriptor. A child that ended before this is found by the first `reap`.
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
@@ -37,18 +70,26 @@ fn supervise(control: &Control, command: Pid) -> io::Result<ExitCode> {
     let mut command = Some(command);
     let mut hear = true;
     loop {
-        if reap(control, &mut command)? == Left::Nothing {
+        if reap(control, &mut command, scope)? == Left::Nothing {
             control.send(&FromSandbox::Gone { usage: usage()? });
             return Ok(ExitCode::SUCCESS);
         }
-        let mut fds =
-            [PollFd::new(children.as_fd(), PollFlags::POLLIN), PollFd::new(control.as_fd(), PollFlags::POLLIN)];
-        let heard = if hear { &mut fds[..] } else { &mut fds[..1] };
-        match poll(heard, PollTimeout::NONE) {
+        let mut fds = vec![PollFd::new(children.as_fd(), PollFlags::POLLIN)];
+        if hear {
+            fds.push(PollFd::new(control.as_fd(), PollFlags::POLLIN));
+            if let Scope::Descendants { runner } = scope {
+                fds.push(PollFd::new(*runner, PollFlags::POLLIN));
+            }
+        }
+        match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        if hear && fds[1].any().unwrap_or(true) {
+        let woken = |index: usize| fds.get(index).is_some_and(|fd| fd.any().unwrap_or(true));
+        if woken(2) {
+            return Ok(ExitCode::from(124));
+        }
+        if woken(1) {
             match control.receive()? {
                 Received::Message(ToSandbox::Signal { number }, _) => pass_on(command, number),
                 Received::Message(ToSandbox::Go | ToSandbox::Start, _) => {}
@@ -68,7 +109,7 @@ enum Left {
 }
 
 /// Reaps whatever has ended. The command is counted before it is reaped: at this moment, what else lives is its leftover.
-fn reap(control: &Control, command: &mut Option<Pid>) -> io::Result<Left> {
+fn reap(control: &Control, command: &mut Option<Pid>, scope: &Scope<'_>) -> io::Result<Left> {
     loop {
         let ended = match wait_id(libc::P_ALL, 0, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL) {
             Ok(Some(ended)) => ended,
@@ -77,7 +118,11 @@ fn reap(control: &Control, command: &mut Option<Pid>) -> io::Result<Left> {
             Err(error) => return Err(error),
         };
         let own = command.is_some_and(|pid| pid.as_raw() == ended.pid);
-        let leftovers = if own { leftovers::count(ended.pid) } else { 0 };
+        let leftovers = match scope {
+            _ if !own => 0,
+            Scope::Namespace => leftovers::count(ended.pid),
+            Scope::Descendants { .. } => leftovers::count_descendants(ended.pid),
+        };
         wait_id(libc::P_PID, ended.pid as libc::id_t, libc::WEXITED | libc::__WALL)?;
         if own {
             *command = None;

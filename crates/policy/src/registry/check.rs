@@ -1,15 +1,15 @@
-//! Holds one workspace of the registry against the disk and against what this version can enforce. What cannot be
-//! enforced is an error here, never silence.
+//! Holds one workspace of the registry against the disk and against itself: what is wrong, or cannot be meant, is an error
+//! here. What is right and cannot be enforced by this version is `unenforceable`'s.
 
 use std::path::{Path, PathBuf};
 
 use codespace_domain::{Profile, WorkspaceId};
 
-use super::{RegistryError, SandboxChoice, Workspace};
+use super::{NetworkPolicy, RegistryError, SandboxChoice, Workspace};
 use crate::environment::name_fault;
 use crate::facts::errno_text;
 use crate::paths::walk;
-use crate::rules::resolve_rules;
+use crate::rules::{check_protected, check_sockets, resolve_rules};
 use crate::{Disk, Kind};
 
 /// Nobody's workspace: a command that may write here changes the system, or all users' files.
@@ -63,7 +63,6 @@ const SYSTEM_TREES: [&str; 17] = [
 pub(super) fn workspace(id: &WorkspaceId, workspace: &Workspace, disk: &dyn Disk) -> Result<(), RegistryError> {
     let at = |key: &str, message: &str| RegistryError::at(format!("workspaces.{id}.{key}"), message);
     let root = root(id, workspace, disk)?;
-    unsupported(workspace).map_or(Ok(()), |(key, message)| Err(at(key, message)))?;
     contradiction(workspace).map_or(Ok(()), |(key, message)| Err(at(key, message)))?;
     for (index, name) in workspace.env.inherit.iter().enumerate() {
         name_fault(name).map_or(Ok(()), |fault| Err(at(&format!("env.inherit[{index}]"), fault)))?;
@@ -74,9 +73,13 @@ pub(super) fn workspace(id: &WorkspaceId, workspace: &Workspace, disk: &dyn Disk
             return Err(at(&format!("env.set.{name}"), "the value has a NUL byte"));
         }
     }
+    if let NetworkPolicy::List(list) = &workspace.network {
+        list.fault().map_or(Ok(()), |(key, message)| Err(at(&format!("network.{key}"), &message)))?;
+    }
     resolve_rules(&workspace.filesystem, workspace.profile, &root, disk)
-        .map_err(|refusal| refusal.at_load(id.as_str()))?;
-    Ok(())
+        .and_then(|_| check_protected(&workspace.filesystem.protect, &root, disk))
+        .and_then(|()| check_sockets(&workspace.unix_sockets, &root, disk))
+        .map_err(|refusal| refusal.at_load(id.as_str()))
 }
 
 fn root(id: &WorkspaceId, workspace: &Workspace, disk: &dyn Disk) -> Result<PathBuf, RegistryError> {
@@ -117,29 +120,21 @@ fn broad(root: &Path, disk: &dyn Disk) -> Option<&'static str> {
     system.then_some("a system directory")
 }
 
-/// What a later version enforces.
-fn unsupported(workspace: &Workspace) -> Option<(&'static str, &'static str)> {
-    if !workspace.unix_sockets.is_empty() {
-        Some(("unix_sockets", "this version cannot enforce a list of sockets; an empty one expected"))
-    } else if !workspace.filesystem.protect.is_empty() {
-        Some(("filesystem.protect", "this version cannot enforce protected paths; an empty list expected"))
-    } else if workspace.nested_sandboxes {
-        Some(("nested_sandboxes", "this version cannot allow nested sandboxes; false expected"))
-    } else {
-        None
-    }
-}
-
 /// What cannot be meant.
 fn contradiction(workspace: &Workspace) -> Option<(&'static str, &'static str)> {
-    let Workspace { sandbox, filesystem, limits, timeout_ms, .. } = workspace;
+    let Workspace { sandbox, filesystem, network, unix_sockets, limits, timeout_ms, .. } = workspace;
     let sandboxed = *sandbox != SandboxChoice::None;
+    let proxied = matches!(network, NetworkPolicy::Enabled | NetworkPolicy::List(_));
     let longer = timeout_ms.max.zip(timeout_ms.default).is_some_and(|(max, default)| default > max);
     let faults = [
         (sandboxed && !workspace.pid_namespace, "pid_namespace", "only sandbox \"none\" can do without"),
         (!sandboxed && workspace.profile == Profile::ReadOnly, "profile", "read-only cannot hold without a sandbox"),
         (!sandboxed && !filesystem.read.is_empty(), "filesystem.read", "no rule can hold without a sandbox"),
         (!sandboxed && !filesystem.deny.is_empty(), "filesystem.deny", "no rule can hold without a sandbox"),
+        (!sandboxed && !filesystem.protect.is_empty(), "filesystem.protect", "no rule can hold without a sandbox"),
+        (!sandboxed && proxied, "network", "neither \"enabled\" nor a list can hold without a sandbox"),
+        (!sandboxed && !unix_sockets.is_empty(), "unix_sockets", "no list can hold without a sandbox"),
+        (!sandboxed && workspace.nested_sandboxes, "nested_sandboxes", "nothing is nested without a sandbox"),
         (timeout_ms.max == Some(0), "timeout_ms.max", "at least 1 expected"),
         (longer, "timeout_ms.default", "longer than max"),
         (workspace.max_processes == 0, "max_processes", "at least 1 expected"),

@@ -27,7 +27,7 @@ fn a_short_entry_gets_every_default() {
     let demo = &registry.workspaces[&"demo".parse().unwrap()];
     assert_eq!(*demo, Workspace::new("/srv/demo"));
     assert_eq!((demo.sandbox, demo.max_processes, demo.pid_namespace), (SandboxChoice::Auto, 64, true));
-    assert_eq!(demo.network, NetworkMode::Restricted);
+    assert_eq!(demo.network, NetworkPolicy::Restricted);
 }
 
 #[test]
@@ -68,7 +68,16 @@ fn wrong_values_are_named_with_their_path() {
         (json!({"sandbox": "docker"}), "workspaces.demo.sandbox: "),
         (json!({"filesystem": {"read": [7]}}), "workspaces.demo.filesystem.read[0]: "),
         (json!({"filesystem": {"home": "all"}}), "workspaces.demo.filesystem.home: "),
-        (json!({"network": 7}), "workspaces.demo.network: 7 is no network"),
+        (json!({"network": 7}), "workspaces.demo.network: invalid type: integer `7`, expected \"restricted\", "),
+        (json!({"network": "open"}), "workspaces.demo.network: \"open\" is no network; \"restricted\", "),
+        (json!({"network": {"allow": "x"}}), "workspaces.demo.network.allow: "),
+        (json!({"network": {"deny": ["x", 7]}}), "workspaces.demo.network.deny[1]: "),
+        (json!({"network": {"alow": []}}), "workspaces.demo.network.alow: unknown key; one of allow, deny expected"),
+        (json!({"network": {"allow": ["x", ""]}}), "workspaces.demo.network.allow[1]: \"\" is no name"),
+        (json!({"network": {"deny": ["https://x"]}}), "workspaces.demo.network.deny[0]: \"https://x\" is no name"),
+        (json!({"unix_sockets": "/x"}), "workspaces.demo.unix_sockets: "),
+        (json!({"unix_sockets": [7]}), "workspaces.demo.unix_sockets[0]: "),
+        (json!({"nested_sandboxes": "yes"}), "workspaces.demo.nested_sandboxes: "),
         (json!({"env": {"set": {"A": 1}}}), "workspaces.demo.env.set.A: "),
         (json!({"timeout_ms": {"max": -1}}), "workspaces.demo.timeout_ms.max: "),
         (json!({"timeout_ms": 5}), "workspaces.demo.timeout_ms: "),
@@ -118,22 +127,56 @@ fn broad_roots_are_refused_unless_they_are_asked_for() {
 }
 
 #[test]
-fn what_this_version_cannot_enforce_is_refused_and_never_ignored() {
-    for (more, message) in [
-        (json!({"network": "enabled"}), "workspaces.demo.network: this version cannot enforce \"enabled\""),
-        (json!({"network": {"allow": []}}), "workspaces.demo.network: this version cannot enforce an allow-list"),
-        (json!({"unix_sockets": ["/x"]}), "workspaces.demo.unix_sockets: this version cannot"),
-        (json!({"filesystem": {"protect": ["x"]}}), "workspaces.demo.filesystem.protect: this version cannot"),
-        (json!({"nested_sandboxes": true}), "workspaces.demo.nested_sandboxes: this version cannot"),
-        (json!({"filesystem": {"deny": ["none"]}}), "workspaces.demo.filesystem.deny[0]: none does not exist"),
-        (json!({"filesystem": {"read": ["none"]}}), "workspaces.demo.filesystem.read[0]: none does not exist"),
-        (json!({"sandbox": "none", "profile": "read-only"}), "workspaces.demo.profile: "),
-        (json!({"sandbox": "none", "filesystem": {"deny": ["out"]}}), "workspaces.demo.filesystem.deny: "),
-        (json!({"pid_namespace": false}), "workspaces.demo.pid_namespace: "),
+fn what_this_version_cannot_enforce_is_told_and_stops_no_other_workspace() {
+    for (more, told) in [
+        (json!({"network": "enabled"}), "network: this version has no proxy yet"),
+        (json!({"network": {}}), "network: this version has no allow-list yet"),
+        (json!({"network": {"allow": ["*.x.org:443", "[::1]:80"], "deny": ["y"]}}), "network: this version has no"),
+        (json!({"unix_sockets": ["/x", "/dev/log", "db.sock"]}), "unix_sockets: this version cannot"),
+        (json!({"filesystem": {"protect": ["none"]}}), "filesystem.protect: this version cannot"),
+        (json!({"nested_sandboxes": true}), "nested_sandboxes: this version cannot"),
+        (json!({"filesystem": {"deny": ["none"]}}), "filesystem.deny[0]: none does not exist"),
+        (json!({"filesystem": {"read": ["out", "none"]}}), "filesystem.read[1]: none does not exist"),
+    ] {
+        let mut demo = json!({"root": "/srv/demo"});
+        demo.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let text = json!({"workspaces": {"demo": demo, "other": {"root": "/srv/demo"}}}).to_string();
+        let registry = Registry::from_json(&text, &disk()).unwrap();
+        let unenforceable = registry.unenforceable(&disk());
+        let [(id, message)] = unenforceable.as_slice() else { panic!("{unenforceable:?}") };
+        assert_eq!(id.as_str(), "demo");
+        assert!(message.starts_with(&format!("workspaces.demo.{told}")), "{message}");
+    }
+}
+
+#[test]
+fn every_key_that_cannot_be_enforced_is_told_and_a_rule_only_while_it_cannot() {
+    let registry = load(json!({
+        "root": "/srv/demo", "network": "enabled", "unix_sockets": ["/x"], "nested_sandboxes": true,
+        "filesystem": {"protect": ["x"], "deny": ["none", "secrets", "nor-this"]},
+    }));
+    let registry = registry.unwrap();
+    assert_eq!(registry.unenforceable(&disk()).len(), 6);
+    assert_eq!(registry.unenforceable(&disk().dir("/srv/demo/none")).len(), 5);
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    for (more, key) in [
+        (json!({"pid_namespace": false}), "pid_namespace"),
+        (json!({"sandbox": "none", "profile": "read-only"}), "profile"),
+        (json!({"sandbox": "none", "filesystem": {"deny": ["out"]}}), "filesystem.deny"),
+        (json!({"sandbox": "none", "filesystem": {"read": ["out"]}}), "filesystem.read"),
+        (json!({"sandbox": "none", "filesystem": {"protect": ["out"]}}), "filesystem.protect"),
+        (json!({"sandbox": "none", "network": "enabled"}), "network"),
+        (json!({"sandbox": "none", "network": {"allow": ["x"]}}), "network"),
+        (json!({"sandbox": "none", "unix_sockets": ["/x"]}), "unix_sockets"),
+        (json!({"sandbox": "none", "nested_sandboxes": true}), "nested_sandboxes"),
     ] {
         let error = refusal(more);
-        assert!(error.starts_with(message), "{error}");
+        assert!(error.starts_with(&format!("workspaces.demo.{key}: ")), "{error}");
     }
+    assert!(load(json!({"root": "/srv/demo", "sandbox": "none", "network": "restricted"})).is_ok());
 }
 
 #[test]
@@ -143,10 +186,11 @@ fn a_missing_path_holds_by_itself_where_no_command_can_make_it() {
         json!({"root": "/srv/demo", "profile": "read-only", "filesystem": {"deny": ["none"]}}),
         json!({"root": "/srv/demo", "filesystem": {"deny": ["secrets", "secrets/none"]}}),
     ] {
-        assert!(load(more.clone()).is_ok(), "{more}");
+        assert_eq!(load(more.clone()).unwrap().unenforceable(&disk()), [], "{more}");
     }
-    let outside = json!({"filesystem": {"write": ["/opt/sdk"], "deny": ["/opt/sdk/none"]}});
-    assert!(refusal(outside).starts_with("workspaces.demo.filesystem.deny[0]: /opt/sdk/none does not exist"));
+    let outside = json!({"root": "/srv/demo", "filesystem": {"write": ["/opt/sdk"], "deny": ["/opt/sdk/none"]}});
+    let told = load(outside).unwrap().unenforceable(&disk());
+    assert!(told[0].1.starts_with("workspaces.demo.filesystem.deny[0]: /opt/sdk/none does not exist"), "{told:?}");
 }
 
 #[test]
@@ -161,10 +205,15 @@ fn rules_that_lead_astray_are_refused() {
         (json!({"write": ["/dev/kvm"]}), "write[0]: /dev/kvm is the sandbox's own"),
         (json!({"read": ["~/x"]}), "read[0]: ~/x is no path"),
         (json!({"read": [""]}), "read[0]: an empty path"),
+        (json!({"protect": [".git", "../x"]}), "protect[1]: ../x leads out"),
+        (json!({"protect": ["/proc/self"]}), "protect[0]: /proc/self is the sandbox's own"),
+        (json!({"protect": ["~/x"]}), "protect[0]: ~/x is no path"),
     ] {
         let error = refusal(json!({"filesystem": more}));
         assert!(error.starts_with(&format!("workspaces.demo.filesystem.{message}")), "{error}");
     }
+    assert!(refusal(json!({"unix_sockets": ["/x", ""]})).starts_with("workspaces.demo.unix_sockets[1]: an empty path"));
+    assert!(refusal(json!({"unix_sockets": ["../x"]})).starts_with("workspaces.demo.unix_sockets[0]: ../x leads out"));
     let disk = disk().unreadable("/root", EACCES);
     let with = |filesystem: Filesystem| {
         Registry::single("demo".parse().unwrap(), Workspace { filesystem, ..Workspace::new("/srv/demo") }, &disk)
@@ -226,6 +275,7 @@ fn the_schema_has_every_key_and_no_other() {
         ]
     );
     assert_eq!(keys("Filesystem"), ["deny", "home", "protect", "read", "write"]);
+    assert_eq!(keys("NetworkList"), ["allow", "deny"]);
     assert_eq!(keys("Limits"), ["cpu_seconds", "file_bytes", "memory_bytes", "open_files", "pids"]);
     assert_eq!(
         (keys("EnvPolicy"), keys("TimeoutPolicy")),
@@ -233,6 +283,11 @@ fn the_schema_has_every_key_and_no_other() {
     );
     assert_eq!(schema["$defs"]["Workspace"]["required"], json!(["root"]));
     assert_eq!(schema["required"], json!(["workspaces"]));
+    let network = schema["$defs"]["NetworkPolicy"].to_string();
+    for form in [r#""restricted""#, r#""enabled""#, r#""host""#, r##""#/$defs/NetworkList""##] {
+        assert!(network.contains(form), "{network}");
+    }
+    assert!(!network.contains(r#""List""#) && !network.contains(r#""list""#), "{network}");
     let references = schema.to_string().matches("\"$ref\"").count();
     assert!(references >= 6, "{references} references");
 }

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use codespace_domain::{NetworkMode, Profile, WorkspaceId};
+use codespace_domain::{Profile, WorkspaceId};
 use schemars::JsonSchema;
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{RegistryError, Workspace, strict_json};
@@ -54,20 +53,6 @@ fn in_our_words(message: &str) -> String {
     };
     let expected = expected.strip_prefix("one of ").unwrap_or(expected).replace('`', "").replace(" or ", ", ");
     format!("unknown key; one of {expected} expected")
-}
-
-/// Forms that a later version knows are refused by name, so that nobody takes them for enforced.
-pub(super) fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NetworkMode, D::Error> {
-    const KNOWN: &str = "\"restricted\" or \"host\" expected";
-    match Value::deserialize(deserializer)? {
-        Value::String(text) if text == "restricted" => Ok(NetworkMode::Restricted),
-        Value::String(text) if text == "host" => Ok(NetworkMode::Host),
-        Value::String(text) if text == "enabled" => {
-            Err(D::Error::custom(format_args!("this version cannot enforce \"enabled\"; {KNOWN}")))
-        }
-        Value::Object(_) => Err(D::Error::custom(format_args!("this version cannot enforce an allow-list; {KNOWN}"))),
-        other => Err(D::Error::custom(format_args!("{other} is no network; {KNOWN}"))),
-    }
 }
 
 pub(super) fn profile() -> Profile {

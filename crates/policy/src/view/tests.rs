@@ -4,6 +4,7 @@ use codespace_domain::{ErrorCode, Profile};
 
 use super::*;
 use crate::fake::FakeDisk;
+use crate::rules::resolve_rules;
 use crate::{Filesystem, Home};
 
 fn paths(list: &[&str]) -> Vec<PathBuf> {
@@ -16,7 +17,18 @@ fn workspace(read: &[&str], write: &[&str], deny: &[&str]) -> Workspace {
 }
 
 fn build(workspace: &Workspace, disk: &FakeDisk) -> Result<ViewMap, RunnerError> {
-    ViewMap::build(workspace, &walk(disk, &workspace.root).path, &[], &[], disk)
+    build_with(workspace, &[], &[], disk)
+}
+
+fn build_with(
+    workspace: &Workspace,
+    toolchains: &[Toolchain],
+    forbidden: &[PathBuf],
+    disk: &FakeDisk,
+) -> Result<ViewMap, RunnerError> {
+    let root = walk(disk, &workspace.root).path;
+    let rules = resolve_rules(&workspace.filesystem, workspace.profile, &root, disk).unwrap();
+    ViewMap::build(workspace, &root, &rules.there, toolchains, forbidden, disk)
 }
 
 /// The view as lines of access and path.
@@ -108,7 +120,7 @@ fn the_runners_own_paths_are_in_no_view() {
     let disk = FakeDisk::debian().dir("/ws/state/sub").file("/usr/bin/codespace-runner").dir("/run/user/0/codespace");
     let mut demo = workspace(&["/ws/state/sub", "/run/user"], &["/ws/state"], &[]);
     let forbidden = paths(&["/ws/state", "/bin/codespace-runner", "/run/user/0/codespace", "/none", "/var/lib"]);
-    let view = |demo: &Workspace| ViewMap::build(demo, Path::new("/ws"), &[], &forbidden, &disk);
+    let view = |demo: &Workspace| build_with(demo, &[], &forbidden, &disk);
     assert_eq!(
         own_lines(view(&demo).unwrap()),
         [
@@ -120,7 +132,7 @@ fn the_runners_own_paths_are_in_no_view() {
         ]
     );
     demo.root = "/ws/state/sub".into();
-    let error = ViewMap::build(&demo, Path::new("/ws/state/sub"), &[], &forbidden, &disk).unwrap_err();
+    let error = build_with(&demo, &[], &forbidden, &disk).unwrap_err();
     assert_eq!((error.code, error.stage), (ErrorCode::ProcessSpawnFailed, Some(Stage::Prepare)));
 }
 
@@ -136,7 +148,7 @@ fn toolchains_are_read_only_and_without_their_credentials() {
     let toolchains = crate::toolchains::find(&host, &disk);
     let mut demo = Workspace::new("/ws");
     demo.filesystem.home = Home::Toolchains;
-    let view = |demo: &Workspace| ViewMap::build(demo, Path::new("/ws"), &toolchains, &[], &disk).unwrap();
+    let view = |demo: &Workspace| build_with(demo, &toolchains, &[], &disk).unwrap();
     assert_eq!(
         own_lines(view(&demo)),
         [
@@ -163,18 +175,6 @@ fn a_denied_file_with_two_names_is_refused_by_path() {
 }
 
 #[test]
-fn rules_are_held_against_the_disk_at_every_start_anew() {
-    let demo = workspace(&["a"], &[], &["b"]);
-    let disk = FakeDisk::debian().dir("/ws/a").dir("/ws/b");
-    assert!(build(&demo, &disk).is_ok());
-    let error = build(&demo, &disk.clone().gone("/ws/b")).unwrap_err();
-    assert_eq!((error.stage, error.errno), (Some(Stage::Prepare), Some(2)));
-    assert!(error.message.contains("filesystem.deny[0]"), "{error}");
-    let error = build(&demo, &disk.link("/ws/a", "/etc")).unwrap_err();
-    assert_eq!(error.code, ErrorCode::PathEscape);
-}
-
-#[test]
 fn the_hosts_network_comes_with_its_name_servers() {
     let disk = FakeDisk::debian()
         .dir("/ws")
@@ -182,7 +182,7 @@ fn the_hosts_network_comes_with_its_name_servers() {
         .link("/etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf");
     let mut demo = Workspace::new("/ws");
     assert_eq!(own_lines(build(&demo, &disk).unwrap()), ["write /ws"]);
-    demo.network = NetworkMode::Host;
+    demo.network = NetworkPolicy::Host;
     assert_eq!(own_lines(build(&demo, &disk).unwrap())[1..], ["read /run/systemd/resolve/stub-resolv.conf"]);
 }
 
@@ -191,4 +191,14 @@ fn the_whole_disk_as_a_workspace_keeps_the_system_read_only() {
     let disk = FakeDisk::debian();
     let view = build(&Workspace { allow_broad_root: true, ..Workspace::new("/") }, &disk).unwrap();
     assert_eq!(lines(view), ["write /", "public /etc", "read /usr"]);
+}
+
+#[test]
+fn folders_above_what_is_kept_from_writing_cannot_be_renamed_away() {
+    let disk = FakeDisk::debian().dir("/ws").dir("/ws/a/b").file("/ws/a/b/secret").dir("/ws/c/d");
+    let view = build(&workspace(&["c/d"], &[], &["a/b/secret"]), &disk).unwrap();
+    assert_eq!(
+        own_lines(view),
+        ["write /ws", "write /ws/a", "write /ws/c", "write /ws/a/b", "read /ws/c/d", "deny /ws/a/b/secret"]
+    );
 }

@@ -105,7 +105,9 @@ fn an_end_during_the_start_kills_and_is_told_as_an_end() {
         let mut actions = state.on(terminate());
         // Whatever asks now gets no leave to go on.
         actions.extend(feed(&mut state, steps.iter().skip(reached).cloned()));
-        assert_eq!(actions.iter().filter(|action| **action == Action::KillTree).count(), 1, "{reached}: {actions:?}");
+        // Once more when the root exists, if it did not when the end came.
+        let kills = actions.iter().filter(|action| **action == Action::KillTree).count();
+        assert_eq!(kills, if reached == 0 { 2 } else { 1 }, "{reached}: {actions:?}");
         assert!(
             !actions.contains(&Action::HandStdio) && !actions.contains(&Action::AnswerHelper),
             "{reached}: {actions:?}"
@@ -113,6 +115,15 @@ fn an_end_during_the_start_kills_and_is_told_as_an_end() {
         let end = ended(finish(&mut state));
         assert_eq!((end.cause, end.termination, end.command), (EndedBy::Terminate, Termination::Terminated, None));
     }
+}
+
+#[test]
+fn an_end_before_there_is_a_root_is_told_without_one() {
+    let (mut state, _) = Lifecycle::new(terms());
+    state.on(terminate());
+    assert_eq!(state.on(Event::Abandoned), [Action::Drain]);
+    let end = ended(published(&state.on(Event::Drained)));
+    assert_eq!((end.cause, end.unconfirmed), (EndedBy::Terminate, None));
 }
 
 #[test]
@@ -169,6 +180,16 @@ fn a_helper_that_something_else_killed_is_told_as_lost_and_its_tree_is_ended() {
 }
 
 #[test]
+fn a_helper_that_stays_after_its_sandbox_has_ended_is_ended() {
+    let mut state = started(terms());
+    state.on(exited(CommandEnd::Code(0), 0));
+    assert_eq!(state.on(Event::NamespaceGone), [Action::Arm(Timer::Helper, HELPER)]);
+    assert!(state.on(Event::Fired(Timer::Helper)).contains(&Action::KillTree));
+    feed(&mut state, [Event::ControlClosed, Event::RootGone]);
+    assert_eq!(ended(published(&state.on(Event::Drained))).cause, EndedBy::Command);
+}
+
+#[test]
 fn a_tree_that_is_not_seen_gone_in_time_is_told_as_unconfirmed_with_the_reason() {
     let mut state = started(terms());
     state.on(terminate());
@@ -191,13 +212,32 @@ fn a_limit_that_the_kernel_kept_is_named() {
     assert_eq!(ended(finish(&mut state)).cause, EndedBy::Command);
 }
 
+#[test]
+fn without_a_namespace_the_supervisor_or_a_look_below_it_is_the_proof() {
+    for proof in [Event::Gone { usage: usage() }, Event::SeenEmpty] {
+        let (mut state, _) = Lifecycle::new(terms());
+        feed(&mut state, [Event::Launched, Event::Armed, Event::Supervised, Event::Ready, Event::Started]);
+        state.on(terminate());
+        assert!(!feed(&mut state, [Event::ControlClosed, Event::RootGone]).contains(&Action::Drain));
+        assert_eq!(state.on(proof), [Action::Drain]);
+        assert_eq!(ended(published(&state.on(Event::Drained))).unconfirmed, None);
+    }
+    // A namespace is proven gone by its own handle only.
+    let mut state = started(terms());
+    state.on(terminate());
+    assert!(!feed(&mut state, [Event::ControlClosed, Event::RootGone, Event::SeenEmpty]).contains(&Action::Drain));
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     let failure = StageFailure { stage: Stage::Exec, errno: Some(2), message: "x".into() };
     prop_oneof![
         Just(Event::Launched),
         Just(Event::LaunchFailed(failure.clone())),
+        Just(Event::Abandoned),
         Just(Event::Armed),
         Just(Event::FirstProcess),
+        Just(Event::Supervised),
+        Just(Event::SeenEmpty),
         Just(Event::Ready),
         Just(Event::Started),
         Just(Event::Failed(failure)),
@@ -211,8 +251,14 @@ fn any_event() -> impl Strategy<Value = Event> {
             cause: if stop { EndedBy::Stop } else { EndedBy::Terminate },
             grace: Some(Duration::from_secs(grace)),
         }),
-        prop_oneof![Just(Timer::Timeout), Just(Timer::Grace), Just(Timer::Linger), Just(Timer::Proof)]
-            .prop_map(Event::Fired),
+        prop_oneof![
+            Just(Timer::Timeout),
+            Just(Timer::Grace),
+            Just(Timer::Linger),
+            Just(Timer::Helper),
+            Just(Timer::Proof)
+        ]
+        .prop_map(Event::Fired),
         Just(Event::Drained),
     ]
 }

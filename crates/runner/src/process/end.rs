@@ -10,8 +10,17 @@ pub(super) struct Target {
     pub(super) root: Option<(i32, Arc<AsyncPidFd>)>,
     /// The first process of the sandbox's PID namespace, once it was announced.
     pub(super) first: Option<Arc<AsyncPidFd>>,
-    /// Whether the sandbox helper runs it.
+    /// Whether the sandbox helper runs it, with or without a sandbox.
     pub(super) sandboxed: bool,
+}
+
+/// What was seen of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Nothing lived below the root before it was ended itself.
+    Empty,
+    /// That was not looked at: a namespace has a proof of its own.
+    Nothing,
 }
 
 /// Ends the root of a process and, where the helper runs it, everything below it first. Blocks for at most the walk's
@@ -22,10 +31,14 @@ pub(super) struct Target {
 /// 2. The namespace's first process, where its handle is known: the kernel ends all that the walk could not see (a tree
 ///    that forks faster than it can be read, for instance).
 /// 3. The root last: its death would have the rest adopted by somebody else, where no walk finds it.
-pub(super) fn kill_pipe_root(target: &Target) {
+pub(super) fn kill_pipe_root(target: &Target) -> Seen {
+    let mut seen = Seen::Nothing;
     if target.sandboxed && !fault::walk_is_off() {
         if let Some((pid, _)) = target.root {
             walk(pid);
+            if target.first.is_none() && nothing_below(pid) {
+                seen = Seen::Empty;
+            }
         }
         if let Some(first) = &target.first {
             kill(first, "the namespace's first process");
@@ -34,6 +47,17 @@ pub(super) fn kill_pipe_root(target: &Target) {
     if let Some((_, root)) = &target.root {
         kill(root, "the root");
     }
+    seen
+}
+
+#[cfg(target_os = "linux")]
+fn nothing_below(root: i32) -> bool {
+    crate::sandbox_tree::is_empty(root)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nothing_below(_: i32) -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]

@@ -6,17 +6,19 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codespace_domain::{ErrorCode, RunnerError, Stage};
+use codespace_domain::{Background, EndedBy, ErrorCode, ExecRequest, RunnerError, Stage};
 use codespace_linux_sandbox_protocol::{CommandEnd, FromSandbox, Plan, StageFailure, ToSandbox};
+use codespace_policy::{Admitted, HostDisk, HostFacts, Registry};
 use codespace_pty::Size;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::end::{Target, kill_pipe_root};
+use super::end::{Seen, Target, kill_pipe_root};
 use super::standard_io::StandardIo;
 use super::{Ask, End, Seat, Slot, Table, Visible, status, stdin};
 use crate::control::{Control, Received};
@@ -33,32 +35,44 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Launcher {
     pub(crate) spawner: Arc<Spawner>,
     pub(crate) helper: PathBuf,
+    pub(crate) registry: Registry,
+    pub(crate) host: HostFacts,
+}
+
+impl Launcher {
+    /// Looks at the disk, which may block for long where that is a network's.
+    fn plan(&self, admitted: &Admitted, request: &ExecRequest) -> Result<Plan, RunnerError> {
+        codespace_policy::plan(&self.registry, admitted, request, &self.host, &HostDisk)
+    }
 }
 
 /// Owns one process from its slot to its end; returns when the root is reaped.
 pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, table: Arc<Table>) {
-    let Seat { asks, visible, stdin, accepted, resolved } = seat;
+    let Seat { asks, visible, stdin, accepted, admitted } = seat;
     let terms = Terms {
-        timeout: resolved.timeout_ms.map(Duration::from_millis),
-        grace: Duration::from_millis(resolved.grace_ms),
-        linger: Duration::from_millis(resolved.linger_ms),
-        keep: resolved.background == codespace_domain::Background::Keep,
-        limits: resolved.limits,
+        timeout: admitted.timeout_ms.map(Duration::from_millis),
+        grace: Duration::from_millis(admitted.grace_ms),
+        linger: Duration::from_millis(admitted.linger_ms),
+        keep: admitted.background == Background::Keep,
+        limits: admitted.limits,
     };
-    let io = match resolved.plan.command.tty {
-        true => StandardIo::terminal(Size { rows: resolved.rows, cols: resolved.cols }),
-        false => StandardIo::pipes(resolved.stdin),
+    let io = match slot.request.tty {
+        true => StandardIo::terminal(Size { rows: admitted.rows, cols: admitted.cols }),
+        false => StandardIo::pipes(admitted.stdin),
     };
     let (lifecycle, first) = Lifecycle::new(terms);
     let mut owner = Owner {
         slot,
         table,
-        launcher: Arc::clone(&launcher),
+        launcher,
         visible,
         accepted,
         lifecycle,
         ending_since: None,
+        proven_at: None,
         timers: Vec::new(),
+        launch: Launch::Over,
+        refusal: None,
         root: None,
         first: None,
         control: None,
@@ -67,31 +81,29 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
         pumps: None,
         stdin: None,
         walk: None,
+        adoption: None,
         drained_asked: false,
         published: false,
     };
     owner.perform(first);
-    let launch = match io.and_then(|io| owner.take(io, stdin)) {
-        Ok(()) => Launch::UnderWay(Box::pin(launch(launcher, resolved.plan))),
+    match io.and_then(|io| owner.take(io, stdin)) {
+        Ok(()) => {
+            let (launcher, slot) = (Arc::clone(&owner.launcher), Arc::clone(&owner.slot));
+            let plan = tokio::task::spawn_blocking(move || launcher.plan(&admitted, &slot.request));
+            owner.launch = Launch::Planning(plan);
+        }
         Err(error) => {
             let message = format!("make the command's standard descriptors: {error}");
-            owner.feed(Event::LaunchFailed(StageFailure {
-                stage: Stage::Prepare,
-                errno: error.raw_os_error(),
-                message,
-            }));
-            Launch::Over
+            owner.launch_failed(RunnerError::spawn_failed(Stage::Prepare, error.raw_os_error(), message));
         }
-    };
-    owner.run(asks, launch).await;
+    }
+    owner.run(asks).await;
 }
 
-async fn launch(launcher: Arc<Launcher>, plan: Plan) -> Result<Root, LaunchError> {
-    launcher.spawner.launch(&launcher.helper, &plan).await
-}
-
+/// How far the start of the root is.
 enum Launch {
-    UnderWay(std::pin::Pin<Box<dyn Future<Output = Result<Root, LaunchError>> + Send>>),
+    Planning(JoinHandle<Result<Plan, RunnerError>>),
+    Starting(Pin<Box<dyn Future<Output = Result<Root, LaunchError>> + Send>>),
     Over,
 }
 
@@ -104,7 +116,12 @@ struct Owner {
     lifecycle: Lifecycle,
     /// When the cause of the end came.
     ending_since: Option<Instant>,
+    /// When the tree was seen gone, or the time for that was over.
+    proven_at: Option<Instant>,
     timers: Vec<(Timer, Instant)>,
+    launch: Launch,
+    /// Why it never ran, where that was decided on this side.
+    refusal: Option<RunnerError>,
     /// Until it is reaped.
     root: Option<(i32, Arc<AsyncPidFd>)>,
     /// Until it is seen dead.
@@ -117,7 +134,9 @@ struct Owner {
     pumps: Option<Pumps>,
     stdin: Option<JoinHandle<()>>,
     /// The root must not be reaped while this runs.
-    walk: Option<JoinHandle<()>>,
+    walk: Option<JoinHandle<Seen>>,
+    /// What the dead root has left behind is being ended.
+    adoption: Option<JoinHandle<bool>>,
     drained_asked: bool,
     published: bool,
 }
@@ -125,11 +144,13 @@ struct Owner {
 /// What woke the owner.
 enum Woken {
     Ask(Option<Ask>),
+    Planned(Result<Plan, RunnerError>),
     Launched(Result<Root, LaunchError>),
     Control(io::Result<Option<Received>>),
     RootDead,
     FirstDead,
-    Walked,
+    Walked(Seen),
+    OrphansEnded(bool),
     Timer(Timer),
     Drained,
 }
@@ -150,21 +171,23 @@ impl Owner {
         Ok(())
     }
 
-    async fn run(mut self, mut asks: tokio::sync::mpsc::UnboundedReceiver<Ask>, mut launch: Launch) {
+    async fn run(mut self, mut asks: mpsc::UnboundedReceiver<Ask>) {
         let mut asked = true;
         // After the end is published there may still be a root to reap, where the tree was not seen gone in time.
-        while !self.published || self.root.is_some() || self.walk.is_some() || matches!(launch, Launch::UnderWay(_)) {
-            match self.next(&mut asks, asked, &mut launch).await {
+        while !self.published
+            || self.root.is_some()
+            || self.walk.is_some()
+            || matches!(self.launch, Launch::Starting(_))
+        {
+            match self.next(&mut asks, asked).await {
                 Woken::Ask(Some(ask)) => self.asked(ask),
                 Woken::Ask(None) => {
                     // Nobody holds the slot any more: the Runner is being dropped.
                     asked = false;
-                    self.feed(Event::End { cause: codespace_domain::EndedBy::Stop, grace: Some(Duration::ZERO) });
+                    self.feed(Event::End { cause: EndedBy::Stop, grace: Some(Duration::ZERO) });
                 }
-                Woken::Launched(root) => {
-                    launch = Launch::Over;
-                    self.launched(root);
-                }
+                Woken::Planned(plan) => self.planned(plan),
+                Woken::Launched(root) => self.launched(root),
                 Woken::Control(Ok(Some(received))) => self.received(received),
                 Woken::Control(Ok(None)) => {
                     self.control = None;
@@ -181,7 +204,19 @@ impl Owner {
                     self.first = None;
                     self.feed(Event::NamespaceGone);
                 }
-                Woken::Walked => self.walk = None,
+                Woken::Walked(seen) => {
+                    self.walk = None;
+                    match seen {
+                        Seen::Empty => self.feed(Event::SeenEmpty),
+                        Seen::Nothing => {}
+                    }
+                }
+                Woken::OrphansEnded(all) => {
+                    self.adoption = None;
+                    if all {
+                        self.feed(Event::SeenEmpty);
+                    }
+                }
                 Woken::Timer(timer) => self.feed(Event::Fired(timer)),
                 Woken::Drained => {
                     self.pumps = None;
@@ -192,12 +227,7 @@ impl Owner {
         }
     }
 
-    async fn next(
-        &mut self,
-        asks: &mut tokio::sync::mpsc::UnboundedReceiver<Ask>,
-        asked: bool,
-        launch: &mut Launch,
-    ) -> Woken {
+    async fn next(&mut self, asks: &mut mpsc::UnboundedReceiver<Ask>, asked: bool) -> Woken {
         let timer = self.timers.iter().min_by_key(|(_, at)| *at).copied();
         let walking = self.walk.is_some();
         tokio::select! {
@@ -205,8 +235,9 @@ impl Owner {
             biased;
             ask = asks.recv(), if asked => Woken::Ask(ask),
             received = hear(self.control.as_ref()) => Woken::Control(received),
-            root = until_launched(launch) => Woken::Launched(root),
-            () = until_joined(self.walk.as_mut()) => Woken::Walked,
+            woken = until_launched(&mut self.launch) => woken,
+            seen = until_joined(self.walk.as_mut()) => Woken::Walked(seen.unwrap_or(Seen::Nothing)),
+            all = until_joined(self.adoption.as_mut()) => Woken::OrphansEnded(all.unwrap_or(false)),
             // The walk needs the root's pid to be the root's.
             () = until_dead(self.root.as_ref().map(|(_, handle)| handle)), if !walking => Woken::RootDead,
             () = until_dead(self.first.as_ref()) => Woken::FirstDead,
@@ -244,7 +275,30 @@ impl Owner {
         }
     }
 
+    fn planned(&mut self, plan: Result<Plan, RunnerError>) {
+        self.launch = Launch::Over;
+        match plan {
+            Ok(plan) => {
+                let launcher = Arc::clone(&self.launcher);
+                let start = async move { launcher.spawner.launch(&launcher.helper, &plan).await };
+                self.launch = Launch::Starting(Box::pin(start));
+            }
+            Err(refusal) => self.launch_failed(refusal),
+        }
+    }
+
+    fn launch_failed(&mut self, refusal: RunnerError) {
+        let failure = StageFailure {
+            stage: refusal.stage.unwrap_or(Stage::Prepare),
+            errno: refusal.errno,
+            message: refusal.message.clone(),
+        };
+        self.refusal = Some(refusal);
+        self.feed(Event::LaunchFailed(failure));
+    }
+
     fn launched(&mut self, root: Result<Root, LaunchError>) {
+        self.launch = Launch::Over;
         match root {
             Ok(Root { pid, handle, control }) => {
                 self.root = Some((pid, Arc::new(handle)));
@@ -274,6 +328,7 @@ impl Owner {
                 }
                 Event::FirstProcess
             }
+            FromSandbox::Supervised => Event::Supervised,
             FromSandbox::Ready => Event::Ready,
             FromSandbox::Started => Event::Started,
             FromSandbox::Failed(failure) => Event::Failed(failure),
@@ -292,12 +347,10 @@ impl Owner {
             // Somebody else in this process waits for any child; the root is gone all the same.
             Err(error) => tracing::warn!(root = pid, %error, "failed to reap a root"),
         }
-        let (pid, spawner) = (*pid, Arc::clone(&self.launcher.spawner));
-        tokio::spawn(async move {
-            spawner.forget(pid);
-            // What it has left behind has just come to this process.
-            orphans::end_all(&spawner).await;
-        });
+        let spawner = Arc::clone(&self.launcher.spawner);
+        spawner.forget(*pid);
+        // What it has left behind has just come to this process.
+        self.adoption = Some(tokio::spawn(async move { orphans::end_all(&spawner).await }));
         self.root = None;
         self.visible.send_modify(|visible| visible.pid = None);
         self.feed(Event::RootGone);
@@ -338,6 +391,7 @@ impl Owner {
                     self.visible.send_modify(|visible| visible.phase = Some(phase));
                 }
                 Action::Drain => {
+                    self.proven_at = Some(Instant::now());
                     // Never handed over, or held by nobody: the pipes end here.
                     self.theirs = None;
                     if let Some(stdin) = self.stdin.take() {
@@ -376,14 +430,17 @@ impl Owner {
     }
 
     fn kill_tree(&mut self) {
+        if let Launch::Planning(_) = self.launch {
+            // The look at the disk may go on, but nothing comes of it.
+            self.launch = Launch::Over;
+            self.feed(Event::Abandoned);
+            return;
+        }
         if self.root.is_none() && self.first.is_none() {
             return;
         }
-        let target = Target {
-            root: self.root.clone(),
-            first: self.first.clone(),
-            sandboxed: self.slot.terms.enforcement != codespace_domain::Enforcement::None,
-        };
+        let target =
+            Target { root: self.root.clone(), first: self.first.clone(), sandboxed: cfg!(target_os = "linux") };
         self.walk = Some(tokio::task::spawn_blocking(move || kill_pipe_root(&target)));
     }
 
@@ -391,12 +448,13 @@ impl Owner {
         let now = Instant::now();
         let end = match outcome {
             Outcome::Ended(ended) => {
-                let took = now - self.ending_since.unwrap_or(now);
+                let proven = self.proven_at.unwrap_or(now);
+                let took = proven - self.ending_since.unwrap_or(proven).min(proven);
                 End::Ended(status::ended(&self.slot, &ended, now - self.accepted, took))
             }
             Outcome::StartFailed(failure) => {
                 self.table.forget(self.slot.id);
-                End::StartFailed(start_failed(failure))
+                End::StartFailed(self.refusal.take().unwrap_or_else(|| start_failed(failure)))
             }
         };
         if matches!(end, End::Ended(_)) {
@@ -442,9 +500,13 @@ async fn hear(control: Option<&Control>) -> io::Result<Option<Received>> {
     }
 }
 
-async fn until_launched(launch: &mut Launch) -> Result<Root, LaunchError> {
+async fn until_launched(launch: &mut Launch) -> Woken {
     match launch {
-        Launch::UnderWay(launch) => launch.await,
+        Launch::Planning(plan) => Woken::Planned(
+            plan.await
+                .unwrap_or_else(|error| Err(RunnerError::new(ErrorCode::Internal, format!("plan the start: {error}")))),
+        ),
+        Launch::Starting(root) => Woken::Launched(root.await),
         Launch::Over => std::future::pending().await,
     }
 }
@@ -460,13 +522,16 @@ async fn until_dead(handle: Option<&Arc<AsyncPidFd>>) {
     }
 }
 
-async fn until_joined(walk: Option<&mut JoinHandle<()>>) {
-    match walk {
-        Some(walk) => {
-            if let Err(error) = walk.await {
-                tracing::error!(%error, "the walk failed");
+/// `None` when the task failed.
+async fn until_joined<T>(task: Option<&mut JoinHandle<T>>) -> Option<T> {
+    match task {
+        Some(task) => match task.await {
+            Ok(outcome) => Some(outcome),
+            Err(error) => {
+                tracing::error!(%error, "a task of a process's end failed");
+                None
             }
-        }
+        },
         None => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use codespace_domain::{Enforcement, Lifetime, Phase, ProcessStatus, State, TreeReport, Usage};
 use codespace_linux_sandbox_protocol::CommandEnd;
-use codespace_policy::Resolved;
+use codespace_policy::Admitted;
 
 use super::{End, Slot, Visible};
 use crate::lifecycle::Ended;
@@ -22,13 +22,13 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(super) fn new(resolved: &Resolved) -> Self {
+    pub(super) fn new(admitted: &Admitted) -> Self {
         Self {
-            timeout_ms: resolved.timeout_ms,
-            lifetime: resolved.lifetime,
-            enforcement: resolved.enforcement,
-            exclusive: resolved.exclusive,
-            max_processes: resolved.max_processes,
+            timeout_ms: admitted.timeout_ms,
+            lifetime: admitted.lifetime,
+            enforcement: admitted.enforcement,
+            exclusive: admitted.exclusive,
+            max_processes: admitted.max_processes,
             started_at: SystemTime::now(),
         }
     }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -104,15 +105,25 @@ fn private_directory(path: &Path) -> Result<(), BindError> {
     Ok(())
 }
 
+/// How long a lock may outlive the Runner that held it.
+const HOLDOVER: Duration = Duration::from_millis(500);
+
 fn lock(lock_path: &Path, path: &Path) -> Result<Flock<File>, BindError> {
     let failed = |source| BindError::Lock { path: lock_path.to_owned(), source };
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
     let open =
         || OpenOptions::new().read(true).write(true).create(true).mode(0o600).custom_flags(flags).open(lock_path);
+    let began = Instant::now();
     loop {
         let file = open().map_err(failed)?;
         let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
+            // A Runner that was killed a moment ago may have left a copy of its lock in a child that had not yet become
+            // its helper, and that is dying as well.
+            Err((_, Errno::EWOULDBLOCK)) if began.elapsed() < HOLDOVER => {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            }
             Err((_, Errno::EWOULDBLOCK)) => return Err(BindError::InUse { path: path.to_owned() }),
             Err((_, Errno::EINTR)) => continue,
             Err((_, errno)) => return Err(failed(errno.into())),

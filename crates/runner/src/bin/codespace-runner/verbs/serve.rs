@@ -53,6 +53,9 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
     // 2. What can be wrong with the configuration, before anything is there.
     let config_file = args.config.filter(|file| !file.as_os_str().is_empty());
     let registry = load(config_file.as_deref(), args.allow_broad_root)?;
+    for (_, what) in registry.unenforceable(&HostDisk) {
+        tracing::warn!("{what}: commands of this workspace will be refused");
+    }
 
     // 3. The socket, before the Runner: where another one holds it, nothing has been started. A client that comes early
     //    waits in the socket's queue.

@@ -1,7 +1,9 @@
 //! The flags of `run` as the registry that an operator would have written. Decides nothing: that is the policy's.
 
-use codespace_domain::{NetworkMode, Profile};
-use codespace_policy::{DEFAULT_WORKSPACE, EnvPolicy, Filesystem, Home, HostDisk, Registry, SandboxChoice, Workspace};
+use codespace_domain::Profile;
+use codespace_policy::{
+    DEFAULT_WORKSPACE, EnvPolicy, Filesystem, Home, HostDisk, NetworkPolicy, Registry, SandboxChoice, Workspace,
+};
 
 use super::RunArgs;
 use crate::error::CliError;
@@ -39,8 +41,8 @@ pub(super) fn registry(args: &RunArgs) -> Result<Registry, CliError> {
             ..Filesystem::default()
         },
         network: match args.network {
-            NetworkArg::Restricted => NetworkMode::Restricted,
-            NetworkArg::Host => NetworkMode::Host,
+            NetworkArg::Restricted => NetworkPolicy::Restricted,
+            NetworkArg::Host => NetworkPolicy::Host,
         },
         env: EnvPolicy { inherit: names.filter(|name| passes(name)).collect(), ..EnvPolicy::default() },
         allow_broad_root: args.allow_broad_root,
