@@ -10,6 +10,7 @@ use codespace_linux_sandbox_protocol::Engine;
 use codespace_policy::{HostFacts, Registry};
 use tokio::sync::watch;
 
+use crate::cgroups::Cgroups;
 use crate::launch::Spawner;
 use crate::linux_sandbox::{self, DoctorReport, HelperLocation};
 use crate::process::{Launcher, Retention, Table};
@@ -68,7 +69,8 @@ impl InProcessRunner {
         })?;
         let host = host_facts(&report, config.forbidden);
         let helper = report.helper.clone().unwrap_or_default();
-        let launcher = Launcher { spawner: Arc::new(spawner), helper, registry: config.registry, host };
+        let cgroups = Cgroups::open();
+        let launcher = Launcher { spawner: Arc::new(spawner), helper, cgroups, registry: config.registry, host };
         let shared = Shared {
             sandbox: SandboxInfo {
                 engine: report.engine,

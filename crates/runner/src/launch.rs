@@ -65,6 +65,7 @@ enum Job {
     Start {
         helper: PathBuf,
         give: [(OwnedFd, RawFd); 3],
+        cgroup: Option<OwnedFd>,
         done: oneshot::Sender<io::Result<(i32, PidFd)>>,
     },
     Orphans {
@@ -84,8 +85,8 @@ impl Spawner {
             let mut known = HashSet::new();
             for job in queue {
                 match job {
-                    Job::Start { helper, give, done } => {
-                        let started = start(&helper, give);
+                    Job::Start { helper, give, cgroup, done } => {
+                        let started = start(&helper, give, cgroup);
                         known.extend(started.as_ref().map(|(pid, _)| *pid).ok());
                         if let Err(Ok((pid, handle))) = done.send(started) {
                             // Nobody waits for it any more. It ends here, or it would live as long as this thread.
@@ -108,8 +109,14 @@ impl Spawner {
         Ok(Self { jobs, orphans_turn: tokio::sync::Mutex::new(()) })
     }
 
-    /// Starts a root for `plan`. Dropping the future ends a root that comes of it.
-    pub(crate) async fn launch(&self, helper: &Path, plan: &Plan) -> Result<Root, LaunchError> {
+    /// Starts a root for `plan`, in the cgroup that `cgroup` is the entrance of. Dropping the future ends a root that
+    /// comes of it.
+    pub(crate) async fn launch(
+        &self,
+        helper: &Path,
+        plan: &Plan,
+        cgroup: Option<OwnedFd>,
+    ) -> Result<Root, LaunchError> {
         let bytes = serde_json::to_vec(plan).map_err(|e| LaunchError::Plan(e.into()))?;
         let plan = memfd::sealed("plan", &bytes).map_err(LaunchError::Plan)?;
         let (control, theirs) = Control::pair().map_err(LaunchError::Control)?;
@@ -117,7 +124,7 @@ impl Spawner {
         let runner = OwnedFd::from(PidFd::open(own_pid()).map_err(spawn)?);
         let give = [(theirs, CONTROL_FD), (plan, PLAN_FD), (runner, RUNNER_PIDFD)];
         let (done, started) = oneshot::channel();
-        let job = Job::Start { helper: helper.to_owned(), give, done };
+        let job = Job::Start { helper: helper.to_owned(), give, cgroup, done };
         self.jobs.send(job).map_err(|_| LaunchError::NoSpawner)?;
         let (pid, handle) = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
         // Only fails for want of memory or descriptors; the handle's loss would make the root unendable.
@@ -158,15 +165,17 @@ fn own_pid() -> i32 {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place, on the spawner thread")]
-fn start(helper: &Path, give: [(OwnedFd, RawFd); 3]) -> io::Result<(i32, PidFd)> {
+fn start(helper: &Path, give: [(OwnedFd, RawFd); 3], cgroup: Option<OwnedFd>) -> io::Result<(i32, PidFd)> {
     let mut command = Command::new(helper);
     command.arg("run").env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     #[cfg(feature = "fault-injection")]
     command.envs(std::env::var_os("CODESPACE_FAULT").map(|faults| ("CODESPACE_FAULT", faults)));
     let numbers = [0, 1, 2].map(|i: usize| (give[i].0.as_raw_fd(), give[i].1));
-    // SAFETY: between fork and exec the closure makes system calls only, on descriptors that `give` keeps open.
+    let entrance = cgroup.as_ref().map(AsRawFd::as_raw_fd);
+    // SAFETY: between fork and exec the closure makes system calls only, on descriptors that `give` and `cgroup` keep
+    // open until this function returns.
     unsafe {
-        command.pre_exec(move || prepare_child(numbers));
+        command.pre_exec(move || prepare_child(numbers, entrance));
     }
     let mut child = command.spawn()?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
@@ -182,11 +191,18 @@ fn start(helper: &Path, give: [(OwnedFd, RawFd); 3]) -> io::Result<(i32, PidFd)>
 }
 
 /// In the child, before exec. Nothing here allocates.
-fn prepare_child(give: [(RawFd, RawFd); 3]) -> io::Result<()> {
+fn prepare_child(give: [(RawFd, RawFd); 3], cgroup: Option<RawFd>) -> io::Result<()> {
     // Armed as early as can be. The helper arms it again and asks whether the Runner still lives.
     // SAFETY: PR_SET_PDEATHSIG takes one integer.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());
+    }
+    // Before anything else is started, so that nothing of the tree is ever outside of it.
+    if let Some(entrance) = cgroup {
+        // SAFETY: one byte of a constant, to a descriptor that the parent keeps open.
+        if unsafe { libc::write(entrance, c"0".as_ptr().cast(), 1) } != 1 {
+            return Err(io::Error::last_os_error());
+        }
     }
     // Out of the way first: a source may have the number of another's destination.
     let high = [lift(give[0].0)?, lift(give[1].0)?, lift(give[2].0)?];

@@ -21,6 +21,7 @@
 //! This crate does not know mounts (the helper's), what may be seen and why (policy's), nor MCP.
 
 mod api;
+mod cgroups;
 mod control;
 mod in_process;
 mod launch;

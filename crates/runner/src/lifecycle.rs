@@ -15,7 +15,8 @@
 //! - the control socket is at its end: helper, engine and inner stage are gone;
 //! - the first process of the PID namespace is dead (its pidfd), which the kernel lets happen only after everything in the
 //!   namespace is; or it was never announced, and then it never got leave to go on. Where there is no namespace: the
-//!   supervising helper has said that nothing is left, or the Runner has looked below it while it was stopped.
+//!   supervising helper has said that nothing is left, or the Runner has looked below it while it was stopped;
+//! - its cgroup is empty, where it has one.
 
 use std::time::Duration;
 
@@ -33,6 +34,10 @@ pub(crate) const HELPER: Duration = Duration::from_millis(500);
 pub(crate) enum Event {
     /// The root exists.
     Launched,
+    /// The root was started in a cgroup of its own.
+    InCgroup,
+    /// Nothing lives in that cgroup.
+    CgroupEmpty,
     /// There will be no root.
     LaunchFailed(StageFailure),
     /// There will be no root, since the end came while there was none yet.
@@ -118,6 +123,21 @@ pub(crate) enum Outcome {
     Ended(Ended),
 }
 
+/// What a tree has used, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Used {
+    pub(crate) user_ms: u64,
+    pub(crate) system_ms: u64,
+    pub(crate) max_rss_bytes: Option<u64>,
+}
+
+impl From<TreeUsage> for Used {
+    fn from(usage: TreeUsage) -> Self {
+        let TreeUsage { user_ms, system_ms, max_rss_bytes } = usage;
+        Self { user_ms, system_ms, max_rss_bytes: Some(max_rss_bytes) }
+    }
+}
+
 /// What an ended process leaves to be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -127,7 +147,7 @@ pub(crate) struct Ended {
     pub(crate) command: Option<CommandEnd>,
     pub(crate) limit: Option<LimitName>,
     pub(crate) leftovers: u64,
-    pub(crate) usage: Option<TreeUsage>,
+    pub(crate) usage: Option<Used>,
     /// Why the tree was not seen gone; `None` when it was.
     pub(crate) unconfirmed: Option<String>,
 }
@@ -165,6 +185,8 @@ enum Below {
 pub(crate) struct Lifecycle {
     terms: Terms,
     root: Root,
+    /// There is a cgroup, and it was not seen empty.
+    cgroup: bool,
     control_open: bool,
     below: Below,
     started: bool,
@@ -188,6 +210,7 @@ impl Lifecycle {
         let state = Self {
             terms,
             root: Root::NotYet,
+            cgroup: false,
             control_open: true,
             below: Below::Unannounced,
             started: false,
@@ -219,6 +242,8 @@ impl Lifecycle {
                     actions.push(Action::KillTree);
                 }
             }
+            Event::InCgroup => self.cgroup = true,
+            Event::CgroupEmpty => self.cgroup = false,
             Event::LaunchFailed(failure) => {
                 self.root = Root::Gone;
                 self.control_open = false;
@@ -277,9 +302,9 @@ impl Lifecycle {
         actions
     }
 
-    /// The process has a cause of its end, and the tree may still be there.
+    /// The process is to end, whatever the cause, and the tree may still be there.
     pub(crate) fn is_ending(&self) -> bool {
-        self.cause.is_some()
+        self.cause.is_some() || self.killed || self.root == Root::Gone
     }
 
     /// There is a command that a signal could reach.
@@ -358,7 +383,7 @@ impl Lifecycle {
 
     fn tree_is_gone(&self) -> bool {
         let below = matches!(self.below, Below::Unannounced | Below::Gone);
-        self.root == Root::Gone && !self.control_open && below
+        self.root == Root::Gone && !self.control_open && below && !self.cgroup
     }
 
     /// A namespace has its own proof, which is stronger.
@@ -405,7 +430,7 @@ impl Lifecycle {
             command: self.command.filter(|_| shows_own_end),
             limit: self.limit().filter(|_| cause == EndedBy::Limit),
             leftovers: if matches!(cause, EndedBy::Command | EndedBy::Limit) { self.leftovers } else { 0 },
-            usage: self.usage,
+            usage: self.usage.map(Used::from),
             unconfirmed: (!self.tree_is_gone()).then(|| self.still_there()),
         })
     }
@@ -424,6 +449,9 @@ impl Lifecycle {
         let mut parts = Vec::new();
         if self.root != Root::Gone {
             parts.push("the helper was not seen to end");
+        }
+        if self.cgroup {
+            parts.push("its cgroup was not seen to be empty");
         }
         if self.control_open {
             parts.push("a stage of the sandbox still holds its control socket");

@@ -36,7 +36,7 @@ fn terminate() -> Event {
     Event::End { cause: EndedBy::Terminate, grace: None }
 }
 
-const ALL_GONE: [Event; 3] = [Event::ControlClosed, Event::RootGone, Event::NamespaceGone];
+const ALL_GONE: [Event; 4] = [Event::ControlClosed, Event::RootGone, Event::NamespaceGone, Event::CgroupEmpty];
 
 /// The tree goes, the output is drained: the outcome.
 fn finish(state: &mut Lifecycle) -> Outcome {
@@ -180,6 +180,18 @@ fn a_helper_that_something_else_killed_is_told_as_lost_and_its_tree_is_ended() {
 }
 
 #[test]
+fn a_cgroup_that_is_not_empty_is_no_confirmed_end() {
+    let (mut state, _) = Lifecycle::new(terms());
+    feed(
+        &mut state,
+        [Event::InCgroup, Event::Launched, Event::Armed, Event::FirstProcess, Event::Ready, Event::Started],
+    );
+    state.on(terminate());
+    assert!(!feed(&mut state, [Event::ControlClosed, Event::RootGone, Event::NamespaceGone]).contains(&Action::Drain));
+    assert_eq!(state.on(Event::CgroupEmpty), [Action::Drain]);
+}
+
+#[test]
 fn a_helper_that_stays_after_its_sandbox_has_ended_is_ended() {
     let mut state = started(terms());
     state.on(exited(CommandEnd::Code(0), 0));
@@ -233,6 +245,8 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         Just(Event::Launched),
         Just(Event::LaunchFailed(failure.clone())),
+        Just(Event::InCgroup),
+        Just(Event::CgroupEmpty),
         Just(Event::Abandoned),
         Just(Event::Armed),
         Just(Event::FirstProcess),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::cgroups::Leaf;
 use crate::sys::pidfd::AsyncPidFd;
 
 /// What there is to end.
@@ -10,6 +11,8 @@ pub(super) struct Target {
     pub(super) root: Option<(i32, Arc<AsyncPidFd>)>,
     /// The first process of the sandbox's PID namespace, once it was announced.
     pub(super) first: Option<Arc<AsyncPidFd>>,
+    /// The process's own cgroup, where it has one.
+    pub(super) cgroup: Option<Arc<Leaf>>,
     /// Whether the sandbox helper runs it, with or without a sandbox.
     pub(super) sandboxed: bool,
 }
@@ -30,7 +33,8 @@ pub(super) enum Seen {
 ///    known yet.
 /// 2. The namespace's first process, where its handle is known: the kernel ends all that the walk could not see (a tree
 ///    that forks faster than it can be read, for instance).
-/// 3. The root last: its death would have the rest adopted by somebody else, where no walk finds it.
+/// 3. The cgroup, where there is one: in one step, whatever has escaped the other two.
+/// 4. The root last: its death would have the rest adopted by somebody else, where no walk finds it.
 pub(super) fn kill_pipe_root(target: &Target) -> Seen {
     let mut seen = Seen::Nothing;
     if target.sandboxed && !fault::walk_is_off() {
@@ -43,6 +47,11 @@ pub(super) fn kill_pipe_root(target: &Target) -> Seen {
         if let Some(first) = &target.first {
             kill(first, "the namespace's first process");
         }
+    }
+    if let Some(cgroup) = target.cgroup.as_ref().filter(|_| !fault::walk_is_off())
+        && let Err(error) = cgroup.kill()
+    {
+        tracing::warn!(%error, "failed to kill a cgroup");
     }
     if let Some((_, root)) = &target.root {
         kill(root, "the root");

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use codespace_domain::{Background, EndedBy, ErrorCode, ExecRequest, RunnerError, Stage};
+use codespace_domain::{Background, EndedBy, ErrorCode, RunnerError, Stage};
 use codespace_linux_sandbox_protocol::{CommandEnd, FromSandbox, Plan, StageFailure, ToSandbox};
 use codespace_policy::{Admitted, HostDisk, HostFacts, Registry};
 use codespace_pty::Size;
@@ -21,9 +21,10 @@ use tokio::time::Instant;
 use super::end::{Seen, Target, kill_pipe_root};
 use super::standard_io::StandardIo;
 use super::{Ask, End, Seat, Slot, Table, Visible, status, stdin};
+use crate::cgroups::{Cgroups, Events, Leaf};
 use crate::control::{Control, Received};
 use crate::launch::{LaunchError, Root, Spawner};
-use crate::lifecycle::{Action, Event, Lifecycle, Outcome, Terms, Timer};
+use crate::lifecycle::{Action, Event, Lifecycle, Outcome, Terms, Timer, Used};
 use crate::orphans;
 use crate::output::Pumps;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
@@ -35,14 +36,23 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub(crate) struct Launcher {
     pub(crate) spawner: Arc<Spawner>,
     pub(crate) helper: PathBuf,
+    pub(crate) cgroups: Option<Cgroups>,
     pub(crate) registry: Registry,
     pub(crate) host: HostFacts,
 }
 
 impl Launcher {
     /// Looks at the disk, which may block for long where that is a network's.
-    fn plan(&self, admitted: &Admitted, request: &ExecRequest) -> Result<Plan, RunnerError> {
-        codespace_policy::plan(&self.registry, admitted, request, &self.host, &HostDisk)
+    fn plan(&self, admitted: &Admitted, slot: &Slot) -> Result<Planned, RunnerError> {
+        let plan = codespace_policy::plan(&self.registry, admitted, &slot.request, &self.host, &HostDisk)?;
+        let leaf = self.cgroups.as_ref().and_then(|cgroups| match cgroups.leaf(slot.id) {
+            Ok(leaf) => Some(Arc::new(leaf)),
+            Err(error) => {
+                tracing::warn!(%error, "failed to make a cgroup; the process does without");
+                None
+            }
+        });
+        Ok(Planned { plan, leaf })
     }
 }
 
@@ -75,6 +85,7 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
         refusal: None,
         root: None,
         first: None,
+        cgroup: None,
         control: None,
         theirs: None,
         terminal: None,
@@ -89,7 +100,7 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
     match io.and_then(|io| owner.take(io, stdin)) {
         Ok(()) => {
             let (launcher, slot) = (Arc::clone(&owner.launcher), Arc::clone(&owner.slot));
-            let plan = tokio::task::spawn_blocking(move || launcher.plan(&admitted, &slot.request));
+            let plan = tokio::task::spawn_blocking(move || launcher.plan(&admitted, &slot));
             owner.launch = Launch::Planning(plan);
         }
         Err(error) => {
@@ -100,9 +111,15 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
     owner.run(asks).await;
 }
 
+/// Ready to be started.
+struct Planned {
+    plan: Plan,
+    leaf: Option<Arc<Leaf>>,
+}
+
 /// How far the start of the root is.
 enum Launch {
-    Planning(JoinHandle<Result<Plan, RunnerError>>),
+    Planning(JoinHandle<Result<Planned, RunnerError>>),
     Starting(Pin<Box<dyn Future<Output = Result<Root, LaunchError>> + Send>>),
     Over,
 }
@@ -126,6 +143,8 @@ struct Owner {
     root: Option<(i32, Arc<AsyncPidFd>)>,
     /// Until it is seen dead.
     first: Option<Arc<AsyncPidFd>>,
+    /// Its events, until it is seen empty.
+    cgroup: Option<(Arc<Leaf>, Option<Events>)>,
     /// Until its end of file.
     control: Option<Control>,
     /// The command's descriptors, until they are handed over.
@@ -144,11 +163,12 @@ struct Owner {
 /// What woke the owner.
 enum Woken {
     Ask(Option<Ask>),
-    Planned(Result<Plan, RunnerError>),
+    Planned(Result<Planned, RunnerError>),
     Launched(Result<Root, LaunchError>),
     Control(io::Result<Option<Received>>),
     RootDead,
     FirstDead,
+    CgroupEmpty(io::Result<()>),
     Walked(Seen),
     OrphansEnded(bool),
     Timer(Timer),
@@ -204,6 +224,16 @@ impl Owner {
                     self.first = None;
                     self.feed(Event::NamespaceGone);
                 }
+                Woken::CgroupEmpty(outcome) => {
+                    if let Some((_, events)) = &mut self.cgroup {
+                        *events = None;
+                    }
+                    match outcome {
+                        Ok(()) => self.feed(Event::CgroupEmpty),
+                        // Then nothing is said of it, and the end stays unconfirmed.
+                        Err(error) => tracing::warn!(%error, "failed to watch a cgroup"),
+                    }
+                }
                 Woken::Walked(seen) => {
                     self.walk = None;
                     match seen {
@@ -241,6 +271,9 @@ impl Owner {
             // The walk needs the root's pid to be the root's.
             () = until_dead(self.root.as_ref().map(|(_, handle)| handle)), if !walking => Woken::RootDead,
             () = until_dead(self.first.as_ref()) => Woken::FirstDead,
+            outcome = until_empty(self.cgroup.as_ref()), if self.lifecycle.is_ending() && self.root.is_none() => {
+                Woken::CgroupEmpty(outcome)
+            }
             () = until_drained(self.pumps.as_mut()), if self.drained_asked => Woken::Drained,
             timer = until_fired(timer) => {
                 self.timers.retain(|(kind, _)| *kind != timer);
@@ -275,13 +308,26 @@ impl Owner {
         }
     }
 
-    fn planned(&mut self, plan: Result<Plan, RunnerError>) {
+    fn planned(&mut self, planned: Result<Planned, RunnerError>) {
         self.launch = Launch::Over;
-        match plan {
-            Ok(plan) => {
+        match planned {
+            Ok(Planned { plan, leaf }) => {
+                let entrance = leaf.and_then(|leaf| match (leaf.entrance(), leaf.watch()) {
+                    (Ok(entrance), Ok(events)) => {
+                        self.cgroup = Some((leaf, Some(events)));
+                        Some(entrance)
+                    }
+                    (Err(error), _) | (_, Err(error)) => {
+                        tracing::warn!(%error, "failed to use a cgroup; the process does without");
+                        None
+                    }
+                });
                 let launcher = Arc::clone(&self.launcher);
-                let start = async move { launcher.spawner.launch(&launcher.helper, &plan).await };
+                let start = async move { launcher.spawner.launch(&launcher.helper, &plan, entrance).await };
                 self.launch = Launch::Starting(Box::pin(start));
+                if self.cgroup.is_some() {
+                    self.feed(Event::InCgroup);
+                }
             }
             Err(refusal) => self.launch_failed(refusal),
         }
@@ -439,15 +485,24 @@ impl Owner {
         if self.root.is_none() && self.first.is_none() {
             return;
         }
-        let target =
-            Target { root: self.root.clone(), first: self.first.clone(), sandboxed: cfg!(target_os = "linux") };
+        let target = Target {
+            root: self.root.clone(),
+            first: self.first.clone(),
+            cgroup: self.cgroup.as_ref().map(|(leaf, _)| Arc::clone(leaf)),
+            sandboxed: cfg!(target_os = "linux"),
+        };
         self.walk = Some(tokio::task::spawn_blocking(move || kill_pipe_root(&target)));
     }
 
     fn publish(&mut self, outcome: Outcome) {
         let now = Instant::now();
         let end = match outcome {
-            Outcome::Ended(ended) => {
+            Outcome::Ended(mut ended) => {
+                // An end that was asked for leaves no one who could tell what was used; the cgroup still knows.
+                let cpu = self.cgroup.as_ref().and_then(|(leaf, _)| leaf.cpu_ms());
+                if let (None, Some((user_ms, system_ms))) = (ended.usage, cpu) {
+                    ended.usage = Some(Used { user_ms, system_ms, max_rss_bytes: None });
+                }
                 let proven = self.proven_at.unwrap_or(now);
                 let took = proven - self.ending_since.unwrap_or(proven).min(proven);
                 End::Ended(status::ended(&self.slot, &ended, now - self.accepted, took))
@@ -543,6 +598,13 @@ async fn until_fired(timer: Option<(Timer, Instant)>) -> Timer {
             timer
         }
         None => std::future::pending().await,
+    }
+}
+
+async fn until_empty(cgroup: Option<&(Arc<Leaf>, Option<Events>)>) -> io::Result<()> {
+    match cgroup {
+        Some((_, Some(events))) => events.empty().await,
+        Some((_, None)) | None => std::future::pending().await,
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn ended(slot: &Slot, ended: &Ended, wall: Duration, took: Duration) 
             wall_ms: ms(wall),
             user_ms: used.map(|usage| usage.user_ms),
             system_ms: used.map(|usage| usage.system_ms),
-            max_rss_bytes: used.map(|usage| usage.max_rss_bytes),
+            max_rss_bytes: used.and_then(|usage| usage.max_rss_bytes),
         }),
         limit: ended.limit,
         ..base(slot, State::Exited)
