@@ -12,7 +12,7 @@
 //! The lock says whether a Runner lives, also across PID namespaces: what a dead one left is swept by the next. Where no
 //! leaf can be made (an ordinary user without a delegated subtree) there is none, and the other means stand alone.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -87,9 +87,9 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// Writing `0` to it moves the writer in.
+    /// Its directory, to start a process in.
     pub(crate) fn entrance(&self) -> io::Result<OwnedFd> {
-        Ok(OpenOptions::new().write(true).open(self.directory.join("cgroup.procs"))?.into())
+        Ok(File::open(&self.directory)?.into())
     }
 
     /// SIGKILL to everything in it, in one step that no fork slips through.

@@ -8,11 +8,12 @@
 //! under fixed numbers, and nothing else: everything above is close-on-exec. Its environment is empty.
 
 use std::collections::HashSet;
+use std::ffi::CString;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Plan, RUNNER_PIDFD};
@@ -22,6 +23,7 @@ use crate::control::Control;
 use crate::orphans;
 use crate::sys::memfd;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
+use crate::sys::spawn::{Spawned, spawn};
 
 /// Why there is no root.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +68,7 @@ enum Job {
         helper: PathBuf,
         give: [(OwnedFd, RawFd); 3],
         cgroup: Option<OwnedFd>,
-        done: oneshot::Sender<io::Result<(i32, PidFd)>>,
+        done: oneshot::Sender<io::Result<Spawned>>,
     },
     Orphans {
         done: oneshot::Sender<Vec<(i32, PidFd)>>,
@@ -87,8 +89,8 @@ impl Spawner {
                 match job {
                     Job::Start { helper, give, cgroup, done } => {
                         let started = start(&helper, give, cgroup);
-                        known.extend(started.as_ref().map(|(pid, _)| *pid).ok());
-                        if let Err(Ok((pid, handle))) = done.send(started) {
+                        known.extend(started.as_ref().map(|spawned| spawned.pid).ok());
+                        if let Err(Ok(Spawned { pid, handle })) = done.send(started) {
                             // Nobody waits for it any more. It ends here, or it would live as long as this thread.
                             end_unwanted(pid, &handle);
                             known.remove(&pid);
@@ -109,7 +111,7 @@ impl Spawner {
         Ok(Self { jobs, orphans_turn: tokio::sync::Mutex::new(()) })
     }
 
-    /// Starts a root for `plan`, in the cgroup that `cgroup` is the entrance of. Dropping the future ends a root that
+    /// Starts a root for `plan`, in the cgroup whose directory is `cgroup`. Dropping the future ends a root that
     /// comes of it.
     pub(crate) async fn launch(
         &self,
@@ -126,7 +128,7 @@ impl Spawner {
         let (done, started) = oneshot::channel();
         let job = Job::Start { helper: helper.to_owned(), give, cgroup, done };
         self.jobs.send(job).map_err(|_| LaunchError::NoSpawner)?;
-        let (pid, handle) = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
+        let Spawned { pid, handle } = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
         // Only fails for want of memory or descriptors; the handle's loss would make the root unendable.
         match handle.into_async() {
             Ok(handle) => Ok(Root { pid, handle, control }),
@@ -164,56 +166,44 @@ fn own_pid() -> i32 {
     i32::try_from(std::process::id()).unwrap_or_default()
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one place, on the spawner thread")]
-fn start(helper: &Path, give: [(OwnedFd, RawFd); 3], cgroup: Option<OwnedFd>) -> io::Result<(i32, PidFd)> {
-    let mut command = Command::new(helper);
-    command.arg("run").env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    #[cfg(feature = "fault-injection")]
-    command.envs(std::env::var_os("CODESPACE_FAULT").map(|faults| ("CODESPACE_FAULT", faults)));
+fn start(helper: &Path, give: [(OwnedFd, RawFd); 3], cgroup: Option<OwnedFd>) -> io::Result<Spawned> {
+    let program = CString::new(helper.as_os_str().as_bytes())?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
     let numbers = [0, 1, 2].map(|i: usize| (give[i].0.as_raw_fd(), give[i].1));
-    let entrance = cgroup.as_ref().map(AsRawFd::as_raw_fd);
-    // SAFETY: between fork and exec the closure makes system calls only, on descriptors that `give` and `cgroup` keep
-    // open until this function returns.
-    unsafe {
-        command.pre_exec(move || prepare_child(numbers, entrance));
+    let null = null.as_raw_fd();
+    let cgroup = cgroup.as_ref().map(AsFd::as_fd);
+    // SAFETY: `prepare_child` makes system calls only, on descriptors that stay open until this function returns.
+    unsafe { spawn(&program, &[&program, c"run"], &environment(), cgroup, || prepare_child(numbers, null)) }
+}
+
+/// Of the helper: empty, but for the switches of a test build.
+fn environment() -> Vec<CString> {
+    #[cfg(feature = "fault-injection")]
+    if let Ok(faults) = std::env::var("CODESPACE_FAULT") {
+        return CString::new(format!("CODESPACE_FAULT={faults}")).into_iter().collect();
     }
-    let mut child = command.spawn()?;
-    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-    match PidFd::open(pid) {
-        Ok(handle) => Ok((pid, handle)),
-        Err(error) => {
-            // Without a handle it could not be waited for; it is this thread's own child and not reaped.
-            child.kill()?;
-            child.wait()?;
-            Err(error)
-        }
-    }
+    Vec::new()
 }
 
 /// In the child, before exec. Nothing here allocates.
-fn prepare_child(give: [(RawFd, RawFd); 3], cgroup: Option<RawFd>) -> io::Result<()> {
+fn prepare_child(give: [(RawFd, RawFd); 3], null: RawFd) -> io::Result<()> {
     // Armed as early as can be. The helper arms it again and asks whether the Runner still lives.
     // SAFETY: PR_SET_PDEATHSIG takes one integer.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // Before anything else is started, so that nothing of the tree is ever outside of it.
-    if let Some(entrance) = cgroup {
-        // SAFETY: one byte of a constant, to a descriptor that the parent keeps open.
-        if unsafe { libc::write(entrance, c"0".as_ptr().cast(), 1) } != 1 {
-            return Err(io::Error::last_os_error());
-        }
-    }
     // Out of the way first: a source may have the number of another's destination.
-    let high = [lift(give[0].0)?, lift(give[1].0)?, lift(give[2].0)?];
-    for (from, (_, to)) in high.into_iter().zip(give) {
+    let high = [lift(give[0].0)?, lift(give[1].0)?, lift(give[2].0)?, lift(null)?];
+    let places =
+        [(high[0], give[0].1), (high[1], give[1].1), (high[2], give[2].1), (high[3], 0), (high[3], 1), (high[3], 2)];
+    for (from, to) in places {
         // SAFETY: plain numbers; in this child nothing owns the destination.
         if unsafe { libc::dup2(from, to) } < 0 {
             return Err(io::Error::last_os_error());
         }
     }
     let first = (RUNNER_PIDFD + 1) as libc::c_uint;
-    // SAFETY: plain numbers. Marked rather than closed: the standard library still reports an exec error over one of them.
+    // SAFETY: plain numbers. Marked rather than closed: an exec error is still to be told over one of them.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

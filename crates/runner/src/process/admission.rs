@@ -192,9 +192,8 @@ fn same_request(existing: &Slot, new: &Slot) -> Result<(), RunnerError> {
         return Ok(());
     }
     let message = "start a command: another request has this process_key already".to_owned();
-    Err(RunnerError::new(ErrorCode::KeyConflict, message)
-        .with_hint("use a new key for a new request")
-        .about(existing.id))
+    // Not `about` the existing process: an error that names a process is about that one's own fate.
+    Err(RunnerError::new(ErrorCode::KeyConflict, message).with_hint("use a new key for a new request"))
 }
 
 /// While this lives, no new start of the workspace slips in.

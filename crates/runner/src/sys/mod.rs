@@ -3,4 +3,5 @@
 pub(crate) mod async_fd;
 pub(crate) mod memfd;
 pub(crate) mod pidfd;
+pub(crate) mod spawn;
 pub(crate) mod subreaper;
