@@ -214,7 +214,7 @@ pub struct SignalRequest {
 }
 
 /// Which process is meant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum ProcessRef {
     /// By its id.
@@ -231,8 +231,9 @@ pub enum ProcessRef {
     },
 }
 
-/// Params of `terminate_process`.
+/// Params of `terminate_process`: `process_id`, or `workspace_id` and `process_key`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "TerminateParams")]
 pub struct TerminateRequest {
     /// Which process.
     #[serde(flatten)]
@@ -240,6 +241,36 @@ pub struct TerminateRequest {
     /// SIGTERM first, and so long until the end, in milliseconds. Absent: what its `exec` said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
+}
+
+/// As it is sent.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TerminateParams {
+    process_id: Option<ProcessId>,
+    workspace_id: Option<WorkspaceId>,
+    process_key: Option<ProcessKey>,
+    grace_ms: Option<u64>,
+}
+
+impl TryFrom<TerminateParams> for TerminateRequest {
+    type Error = &'static str;
+
+    fn try_from(params: TerminateParams) -> Result<Self, &'static str> {
+        let process = match params {
+            TerminateParams { process_id: Some(process_id), workspace_id: None, process_key: None, .. } => {
+                ProcessRef::Id { process_id }
+            }
+            TerminateParams {
+                process_id: None,
+                workspace_id: Some(workspace_id),
+                process_key: Some(process_key),
+                ..
+            } => ProcessRef::Key { workspace_id, process_key },
+            _ => return Err("either process_id, or workspace_id and process_key expected"),
+        };
+        Ok(Self { process, grace_ms: params.grace_ms })
+    }
 }
 
 /// Params of `terminate_workspace`.
@@ -300,6 +331,12 @@ mod tests {
                 .unwrap();
         assert!(matches!(by_key.process, ProcessRef::Key { .. }));
         assert_eq!(by_key.grace_ms, Some(5));
-        assert!(serde_json::from_value::<TerminateRequest>(serde_json::json!({"workspace_id": "w"})).is_err());
+        for bad in [
+            serde_json::json!({"workspace_id": "w"}),
+            serde_json::json!({"workspace_id": "w", "process_key": "k", "gracems": 5}),
+            serde_json::json!({}),
+        ] {
+            assert!(serde_json::from_value::<TerminateRequest>(bad.clone()).is_err(), "{bad}");
+        }
     }
 }

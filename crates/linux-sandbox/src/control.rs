@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use codespace_linux_sandbox_protocol::{CONTROL_FD, FromSandbox, MAX_MESSAGE, StageFailure, ToSandbox};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
 use crate::sys;
@@ -52,6 +53,13 @@ impl Control {
     /// Tells the Runner that the start has failed.
     pub(crate) fn fail(&self, failure: StageFailure) {
         self.send(&FromSandbox::Failed(failure));
+    }
+
+    /// Whether the Runner still holds the other end, at this moment.
+    pub(crate) fn is_held(&self) -> bool {
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::empty())];
+        // Hang-ups are told whatever was asked for.
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
     }
 
     /// The next message; blocks until there is one.

@@ -6,6 +6,11 @@
 pub(crate) enum Fault {
     /// No death signal is armed and nobody asks whether its parent is still there.
     NoLifeline,
+    /// The first process asks and is answered first, and arms its death signal afterwards.
+    AnswerBeforeArming,
+    /// The first process's question is answered by a process whose death its signal does not follow, and it does not look
+    /// at whether its parent lives.
+    AnswerFromWrongProcess,
 }
 
 /// Whether `fault` is switched on in this process.
@@ -13,6 +18,8 @@ pub(crate) enum Fault {
 pub(crate) fn on(fault: Fault) -> bool {
     let wanted = match fault {
         Fault::NoLifeline => "no-lifeline",
+        Fault::AnswerBeforeArming => "answer-before-arming",
+        Fault::AnswerFromWrongProcess => "answer-from-wrong-process",
     };
     std::env::var("CODESPACE_FAULT").is_ok_and(|list| list.split(',').any(|name| name == wanted))
 }

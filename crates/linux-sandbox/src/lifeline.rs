@@ -44,7 +44,7 @@ pub(crate) fn wait_for_answer(answers: BorrowedFd<'_>, parent: BorrowedFd<'_>) -
             Err(error) => return Err(error.into()),
         }
         // The parent first: an answer that it left behind before it died is void.
-        if fds[1].any().unwrap_or(true) {
+        if fds[1].any().unwrap_or(true) && !fault::on(Fault::AnswerFromWrongProcess) {
             return Ok(false);
         }
         if fds[0].any().unwrap_or(true) {
@@ -74,20 +74,22 @@ impl Lifeline {
     /// The child's side, steps 1 and 2. `false`: the parent is gone, and this process has to leave.
     pub(crate) fn hold(self) -> io::Result<bool> {
         let Self { parent, child, parent_pidfd } = self;
+        if fault::on(Fault::AnswerFromWrongProcess) {
+            // The asker's own doing, with the copy of the other end that it keeps.
+            send_byte(parent.as_fd())?;
+            arm()?;
+            return ask(child.as_fd(), parent_pidfd.as_fd());
+        }
         // Else the child itself would keep the socket open.
         drop(parent);
-        arm()?;
         if fault::on(Fault::NoLifeline) {
             return Ok(true);
         }
-        match send_byte(child.as_fd()) {
-            Ok(()) => {}
-            Err(_) => return Ok(false),
+        if fault::on(Fault::AnswerBeforeArming) {
+            return Ok(ask(child.as_fd(), parent_pidfd.as_fd())? && arm().is_ok());
         }
-        if !wait_for_answer(child.as_fd(), parent_pidfd.as_fd())? {
-            return Ok(false);
-        }
-        receive_byte(child.as_fd())
+        arm()?;
+        ask(child.as_fd(), parent_pidfd.as_fd())
     }
 
     /// The parent's side: waits for the question and answers it. `false`: the child is gone.
@@ -102,6 +104,14 @@ impl Lifeline {
         }
         Ok(send_byte(parent.as_fd()).is_ok())
     }
+}
+
+/// Step 2. `false`: the parent is gone.
+fn ask(child: BorrowedFd<'_>, parent: BorrowedFd<'_>) -> io::Result<bool> {
+    if send_byte(child).is_err() {
+        return Ok(false);
+    }
+    Ok(wait_for_answer(child, parent)? && receive_byte(child)?)
 }
 
 fn send_byte(fd: BorrowedFd<'_>) -> nix::Result<()> {

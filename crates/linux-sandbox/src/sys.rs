@@ -114,15 +114,27 @@ pub(crate) fn exit_now(code: c_int) -> ! {
 /// Every signal back to its default action and unblocked, as a fresh program expects. Rust's runtime ignores SIGPIPE,
 /// and whoever started the Runner may have ignored others.
 pub(crate) fn reset_signals() {
-    // SAFETY: plain libc calls on valid, local structures; SIGKILL, SIGSTOP and libc's own signals are refused harmlessly.
-    unsafe {
-        for number in 1..=libc::SIGRTMAX() {
-            libc::signal(number, libc::SIG_DFL);
-        }
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    /// The kernel's own layout: a handler, flags, a restorer and a mask. All zero is the default action.
+    const DEFAULT: [u64; 4] = [0; 4];
+    const MASK: usize = 8;
+    for number in 1..=64 {
+        // The raw call, since libc's refuses the two signals that it keeps for itself, and they too may have been ignored.
+        // SAFETY: a valid structure of zeroes; SIGKILL and SIGSTOP are refused harmlessly.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, number, DEFAULT.as_ptr(), std::ptr::null_mut::<c_void>(), MASK)
+        };
     }
+    let none = 0u64;
+    // SAFETY: a valid mask of the size that is named.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const none,
+            std::ptr::null_mut::<c_void>(),
+            MASK,
+        )
+    };
 }
 
 /// Makes `fd` the controlling terminal of this process's new session.

@@ -192,6 +192,12 @@ fn prepare_child(give: [(RawFd, RawFd); 3], null: RawFd) -> io::Result<()> {
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    // A session of its own: else a Ctrl-C at the terminal that the Runner was started from would kill the helper, and a
+    // Ctrl-Z stop it.
+    // SAFETY: takes and changes nothing but this process's session.
+    if unsafe { libc::setsid() } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     // Out of the way first: a source may have the number of another's destination.
     let high = [lift(give[0].0)?, lift(give[1].0)?, lift(give[2].0)?, lift(null)?];
     let places =

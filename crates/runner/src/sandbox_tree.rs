@@ -71,7 +71,7 @@ pub(crate) fn kill_descendants(root: i32) -> Result<Walk, Refused> {
             .flat_map(|parent| children(parent.pid).into_iter().filter_map(|pid| Member::child(pid, parent.pid)))
             .filter(|member| !known.contains(&member.pid))
             .collect();
-        if new.is_empty() && (stood_still || Instant::now() >= until) {
+        if new.is_empty() && stood_still {
             break;
         }
         found.extend(new);
@@ -82,8 +82,8 @@ pub(crate) fn kill_descendants(root: i32) -> Result<Walk, Refused> {
             }
         }
         stood_still = wait_until_still(&found, until);
-        if Instant::now() >= until && found.len() > KILL_AS_FOUND {
-            // A tree that forks faster than it can be read. Its namespace's first process is among those found.
+        if Instant::now() >= until {
+            // A tree that forks faster than it can be read; its namespace's first process is among those found.
             break;
         }
     }
@@ -118,9 +118,6 @@ pub(crate) fn is_empty(root: i32) -> bool {
     }
 }
 
-/// Beyond so many processes, a walk whose budget is spent looks for no more.
-const KILL_AS_FOUND: usize = 512;
-
 /// A process below the root, named for ever by its pid and start time.
 #[derive(Debug, Clone, Copy)]
 struct Member {
@@ -145,19 +142,29 @@ impl Member {
         }
     }
 
-    /// `None` when it is gone, or is no child of `parent` (any more).
+    /// `None` when it is dead, or is no child of `parent` (any more). A stopped parent cannot reap, so in a tree that forks
+    /// and exits all the time the dead are many; they have no children and need no signal.
     fn child(pid: i32, parent: i32) -> Option<Self> {
         let stat = Stat::of_process(pid).filter(|stat| stat.ppid == parent)?;
         let own = i32::try_from(std::process::id()).unwrap_or_default();
-        (pid > 0 && pid != own).then_some(Self { pid, start_time: stat.start_time })
+        let member = Self { pid, start_time: stat.start_time };
+        (pid > 0 && pid != own && member.lives()).then_some(member)
     }
 
     fn stat(&self) -> Option<Stat> {
         Stat::of_process(self.pid).filter(|stat| stat.start_time == self.start_time)
     }
 
+    /// A process whose first thread has ended is shown as a zombie while other threads of it go on.
     fn lives(&self) -> bool {
-        self.stat().is_some_and(|stat| !matches!(stat.state, b'Z' | b'X'))
+        let dead = |stat: Stat| matches!(stat.state, b'Z' | b'X');
+        match self.stat() {
+            None => false,
+            Some(stat) if !dead(stat) => true,
+            Some(_) => {
+                threads(self.pid).into_iter().filter_map(|tid| Stat::of_thread(self.pid, tid)).any(|stat| !dead(stat))
+            }
+        }
     }
 
     fn signal(&self, number: i32) -> bool {

@@ -7,8 +7,10 @@
 //! 3. Signals back to their defaults, none blocked: later, a signal could not end a child that hangs in step 4.
 //! 4. Its working directory. A directory that is gone is the request's fault, stage `cwd`.
 //! 5. Its limits.
-//! 6. The system call filter, last, since it may forbid any of the above.
-//! 7. `execve`. A failure is stage `exec`.
+//! 6. The system call filter, last of the set-up, since it may forbid any of the above.
+//! 7. A last look at whether the Runner is still there: its death reaches this process by way of two others, which takes a
+//!    moment on a busy host, and nothing may start after it.
+//! 8. `execve`. A failure is stage `exec`.
 //!
 //! Which step failed comes back over a close-on-exec pipe; its end without a word is the proof that `execve` succeeded.
 
@@ -24,6 +26,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::{ForkResult, Pid, fork, pipe2, setsid};
 
 use super::{Scope, limits, seccomp};
+use crate::control::Control;
+use crate::fault::{self, Fault};
 use crate::sys;
 
 /// Where `execvp` looks when there is no `PATH`.
@@ -34,6 +38,7 @@ pub(super) fn start(
     spec: &CommandSpec,
     sandboxed: bool,
     scope: &Scope<'_>,
+    control: &Control,
     stdio: [OwnedFd; 3],
 ) -> Result<Pid, StageFailure> {
     let ready = Ready::new(spec, sandboxed, matches!(scope, Scope::Descendants { .. }))?;
@@ -41,7 +46,7 @@ pub(super) fn start(
     // SAFETY: this process has one thread, so the child may go on as if it were the only one.
     match unsafe { fork() }.map_err(|e| failure(Stage::Exec, "fork the command", e.into()))? {
         ForkResult::Child => {
-            let Err((step, error)) = ready.become_command(stdio);
+            let Err((step, error)) = ready.become_command(control, stdio);
             let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
             let mut word = [step as u8, 0, 0, 0, 0];
             word[1..].copy_from_slice(&errno.to_ne_bytes());
@@ -115,7 +120,11 @@ impl<'a> Ready<'a> {
         })
     }
 
-    fn become_command(&self, stdio: [OwnedFd; 3]) -> Result<std::convert::Infallible, (Step, io::Error)> {
+    fn become_command(
+        &self,
+        control: &Control,
+        stdio: [OwnedFd; 3],
+    ) -> Result<std::convert::Infallible, (Step, io::Error)> {
         let at = |step: Step| move |error: io::Error| (step, error);
         if self.dies_with_parent {
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| (Step::Session, e.into()))?;
@@ -132,6 +141,9 @@ impl<'a> Ready<'a> {
         limits::set(&self.spec.rlimits).map_err(at(Step::Limits))?;
         for filter in &self.filters {
             filter.install().map_err(at(Step::Filter))?;
+        }
+        if !control.is_held() && !fault::on(Fault::NoLifeline) {
+            sys::exit_now(124);
         }
         // As execvp: a name that is there and cannot be run is remembered, and the search goes on.
         let mut worst = io::Error::from_raw_os_error(libc::ENOENT);

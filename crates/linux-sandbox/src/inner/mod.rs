@@ -48,7 +48,7 @@ pub(crate) fn main() -> ExitCode {
 /// has to watch over.
 pub(crate) fn run_command(control: &Control, spec: &CommandSpec, sandboxed: bool, scope: &Scope<'_>) -> ExitCode {
     let Some(stdio) = ask_for_stdio(control) else { return ExitCode::from(124) };
-    let child = match command::start(spec, sandboxed, scope, stdio) {
+    let child = match command::start(spec, sandboxed, scope, control, stdio) {
         Ok(child) => child,
         Err(failure) => {
             control.fail(failure);

@@ -40,7 +40,12 @@ pub(crate) fn unenforceable_keys(workspace: &Workspace) -> Vec<Unenforceable> {
     let nested = workspace.nested_sandboxes.then(|| {
         Unenforceable::new("nested_sandboxes", "this version cannot allow nested sandboxes yet", "remove the key")
     });
-    [network, sockets, protect, nested].into_iter().flatten().collect()
+    let limits = [("limits.memory_bytes", workspace.limits.memory_bytes), ("limits.pids", workspace.limits.pids)];
+    let limits = limits
+        .into_iter()
+        .filter(|(_, limit)| limit.is_some())
+        .map(|(key, _)| Unenforceable::new(key, "this version cannot enforce it yet", "remove the key"));
+    [network, sockets, protect, nested].into_iter().flatten().chain(limits).collect()
 }
 
 impl Unenforceable {

@@ -137,3 +137,30 @@ fn a_child_that_the_scan_finds_is_the_one_that_the_kernel_lists() {
     kill_descendants(pid(&root)).unwrap();
     end(root);
 }
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_ended_with_what_it_started() {
+    let script = "python3 -c '
+import ctypes, os, threading, subprocess, time
+def go_on():
+    child = subprocess.Popen([\"sleep\", \"7050\"])
+    print(\"up\", flush=True)
+    time.sleep(1000)
+threading.Thread(target=go_on).start()
+time.sleep(0.2)
+ctypes.CDLL(None).syscall(60, 0) # exit of this thread alone
+'";
+    let root = shell(&format!("{script}; :"));
+    let until = Instant::now() + Duration::from_secs(5);
+    let half_dead = |member: &Member| member.stat().is_some_and(|stat| stat.state == b'Z') && member.lives();
+    while !tree(pid(&root)).iter().any(half_dead) {
+        assert!(Instant::now() < until, "the first thread never ended: {:?}", tree(pid(&root)));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let before = tree(pid(&root));
+    assert_eq!(before.len(), 2, "{before:?}");
+    kill_descendants(pid(&root)).unwrap();
+    wait_until_dead(&before);
+    assert!(is_empty(pid(&root)));
+    end(root);
+}
