@@ -9,6 +9,7 @@
 //! Runner  -> inner    start           + those three descriptors
 //! inner   -> Runner   started         the command's execve succeeded
 //! Runner  -> inner    signal          any number of them
+//! Runner  -> inner    end             to a supervising helper: end everything below, and leave
 //! inner   -> Runner   exited          the command's own end
 //! inner   -> Runner   gone            nothing of the tree is left but the stages themselves
 //! helper  -> Runner   engine_ended    how the engine ended, and what it said
@@ -73,6 +74,9 @@ pub enum ToSandbox {
     Go,
     /// The answer to `ready`; carries the command's stdin, stdout and stderr.
     Start,
+    /// End everything that the command has started, and leave. A supervising helper does that better than anyone outside:
+    /// whatever loses its parent becomes its own child.
+    End,
     /// Send this signal to the command's process group.
     Signal {
         /// Linux signal number.

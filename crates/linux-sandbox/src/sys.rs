@@ -183,50 +183,18 @@ pub(crate) fn kill_and_reap(pid: i32) {
     }
 }
 
-/// Signals the process group of a child that leads one and has not been reaped: its number is still the group's.
-#[expect(clippy::disallowed_methods, reason = "the child is not reaped, so the group's number is still its own")]
-pub(crate) fn signal_group(leader: i32, number: i32) {
+/// Signals a process group of which a member has not been reaped: its number is still the group's.
+#[expect(clippy::disallowed_methods, reason = "a member is not reaped, so the group's number is still its own")]
+pub(crate) fn signal_group(group: i32, number: i32) {
     // SAFETY: plain numbers in. A group whose last live member has ended is ESRCH, which is no news.
-    unsafe { libc::kill(-leader, number) };
+    unsafe { libc::kill(-group, number) };
 }
 
-/// Signals a process that was a moment ago below this one, if it still is. Its number can have passed to somebody else
-/// only if it was reaped meanwhile, which for a process below a subreaper somebody below or this process does; so the
-/// handle comes first, and then the look at whose child it is.
-pub(crate) fn signal_below(pid: i32, number: i32) {
-    // SAFETY: plain numbers in, a new descriptor or -1 out.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    if fd < 0 {
-        return;
-    }
-    // SAFETY: the kernel has just opened it for us.
-    let handle = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-    if !is_below_this_process(pid) {
-        return;
-    }
-    let no_info = std::ptr::null::<libc::siginfo_t>();
-    // SAFETY: the descriptor is open, and a null info means the same as for kill.
-    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, handle.as_raw_fd(), number, no_info, 0) };
-}
-
-fn is_below_this_process(pid: i32) -> bool {
-    let own = std::process::id().to_string();
-    let mut pid = pid.to_string();
-    // As many steps as a tree is deep; a pid that changes hands meanwhile ends the chain early.
-    for _ in 0..4096 {
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-        let Some(parent) = stat.rsplit(')').next().and_then(|rest| rest.split_ascii_whitespace().nth(1)) else {
-            return false;
-        };
-        if parent == own {
-            return true;
-        }
-        if parent == "0" || parent == "1" {
-            return false;
-        }
-        pid = parent.to_owned();
-    }
-    false
+/// Kills a child that has not been reaped.
+#[expect(clippy::disallowed_methods, reason = "the child is not reaped, so its number is still its own")]
+pub(crate) fn kill_child(pid: i32) {
+    // SAFETY: plain numbers in; a failure leaves nothing to do.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
 /// Makes this process a subreaper: what loses its parent below it comes to it.

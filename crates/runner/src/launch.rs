@@ -60,7 +60,6 @@ pub(crate) struct Root {
 /// It alone knows which children of this process are its own, so it is also asked which are not.
 pub(crate) struct Spawner {
     jobs: mpsc::Sender<Job>,
-    orphans_turn: tokio::sync::Mutex<()>,
 }
 
 enum Job {
@@ -70,8 +69,8 @@ enum Job {
         cgroup: Option<OwnedFd>,
         done: oneshot::Sender<io::Result<Spawned>>,
     },
-    Orphans {
-        done: oneshot::Sender<Vec<(i32, PidFd)>>,
+    EndOrphans {
+        done: oneshot::Sender<bool>,
     },
     /// This child was reaped: its pid may come again.
     Forget {
@@ -96,19 +95,15 @@ impl Spawner {
                             known.remove(&pid);
                         }
                     }
-                    Job::Orphans { done } => {
-                        let orphans = orphans::find(&known);
-                        known.extend(orphans.iter().map(|(pid, _)| *pid));
-                        // Whoever asked may have given up: they are found again at the next end.
-                        if let Err(orphans) = done.send(orphans) {
-                            known.retain(|pid| !orphans.iter().any(|(orphan, _)| orphan == pid));
-                        }
+                    // Whoever asked may have given up.
+                    Job::EndOrphans { done } => {
+                        done.send(orphans::end(&known)).ok();
                     }
                     Job::Forget { pid } => drop(known.remove(&pid)),
                 }
             }
         })?;
-        Ok(Self { jobs, orphans_turn: tokio::sync::Mutex::new(()) })
+        Ok(Self { jobs })
     }
 
     /// Starts a root for `plan`, in the cgroup whose directory is `cgroup`. Dropping the future ends a root that
@@ -147,18 +142,10 @@ impl Spawner {
         self.jobs.send(Job::Forget { pid }).ok();
     }
 
-    /// Held while orphans are looked for and ended.
-    pub(crate) async fn orphans_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.orphans_turn.lock().await
-    }
-
-    /// Children of this process that it did not start; each is named once.
-    pub(crate) async fn orphans(&self) -> Vec<(i32, PidFd)> {
-        let (done, found) = oneshot::channel();
-        if self.jobs.send(Job::Orphans { done }).is_err() {
-            return Vec::new();
-        }
-        found.await.unwrap_or_default()
+    /// Ends the children of this process that it did not start. `true`: none is left.
+    pub(crate) async fn end_orphans(&self) -> bool {
+        let (done, ended) = oneshot::channel();
+        self.jobs.send(Job::EndOrphans { done }).is_ok() && ended.await.unwrap_or(false)
     }
 }
 

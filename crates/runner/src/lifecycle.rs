@@ -100,6 +100,8 @@ pub(crate) enum Action {
     HandStdio,
     /// SIGTERM to the command's process group.
     AskToEnd,
+    /// Ask the supervising helper to end everything below it.
+    AskSupervisor,
     /// End the tree now.
     KillTree,
     /// Start a timer.
@@ -288,7 +290,8 @@ impl Lifecycle {
             Event::SeenEmpty => self.seen_empty(),
             Event::End { cause, grace } => self.end(cause, grace, &mut actions),
             Event::Fired(Timer::Timeout) => self.end(EndedBy::Timeout, None, &mut actions),
-            Event::Fired(Timer::Grace | Timer::Linger | Timer::Helper) => self.kill(&mut actions),
+            Event::Fired(Timer::Grace | Timer::Linger) => self.kill(&mut actions),
+            Event::Fired(Timer::Helper) => self.force(&mut actions),
             Event::Fired(Timer::Proof) => self.proof_overdue = true,
             Event::Drained => {
                 if self.draining {
@@ -359,8 +362,22 @@ impl Lifecycle {
         }
         self.killed = true;
         actions.push(Action::Arm(Timer::Proof, PROOF));
+        if self.below == Below::Supervised && self.root == Root::Lives && self.control_open {
+            // Nobody ends it better; whoever does not answer in time is ended from outside.
+            actions.extend([Action::AskSupervisor, Action::Arm(Timer::Helper, HELPER)]);
+            return;
+        }
         // A root that does not exist yet is ended as soon as it does; or there will be none, and `Abandoned` says so.
         actions.push(Action::KillTree);
+    }
+
+    /// The helper had its time.
+    fn force(&mut self, actions: &mut Vec<Action>) {
+        if self.killed {
+            actions.push(Action::KillTree);
+        } else {
+            self.kill(actions);
+        }
     }
 
     /// What follows from the state alone.

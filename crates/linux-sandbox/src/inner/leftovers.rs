@@ -16,9 +16,14 @@ pub(super) fn count_descendants(command: i32) -> u64 {
     descendants().into_iter().filter(|pid| *pid != command && lives(*pid)).count() as u64
 }
 
+/// The children of this process.
+pub(super) fn own_children() -> Vec<i32> {
+    children(i32::try_from(std::process::id()).unwrap_or_default())
+}
+
 /// Everything below this process, parents before their children. As a subreaper it keeps whatever loses its parent.
-pub(super) fn descendants() -> Vec<i32> {
-    let mut found = children(i32::try_from(std::process::id()).unwrap_or_default());
+fn descendants() -> Vec<i32> {
+    let mut found = own_children();
     let mut next = 0;
     while next < found.len() {
         for pid in children(found[next]) {

@@ -41,23 +41,32 @@ pub(super) fn until_everything_is_gone(control: &Control, command: Pid, scope: &
     code
 }
 
-/// Stops and kills what is below until there is nothing left to wait for. Whatever loses its parent meanwhile comes to
-/// this process and is met in the next round.
+/// Kills what is below until there is nothing left to wait for.
+///
+/// Only children are killed, and reaped: whatever they had started comes to this subreaper and is met in the next round. A
+/// child that is not reaped keeps its number, so the number can be signalled, and so can its process group's, which no
+/// fork slips out of; a chain that forks and exits all the time is met that way also by those of it that are dead. No look
+/// goes deeper than that, so each round is fast: a chain gets away from a slow one.
 fn end_descendants() {
+    let own_group = nix::unistd::getpgrp();
     loop {
-        let below = leftovers::descendants();
-        // All stand still before the first one dies, so that none can start another in between.
-        for number in [libc::SIGSTOP, libc::SIGKILL] {
-            below.iter().for_each(|pid| sys::signal_below(*pid, number));
+        for child in leftovers::own_children() {
+            match nix::unistd::getpgid(Some(Pid::from_raw(child))) {
+                Ok(group) if group != own_group && group.as_raw() > 1 => {
+                    sys::signal_group(group.as_raw(), libc::SIGKILL)
+                }
+                Ok(_) | Err(_) => {}
+            }
+            sys::kill_child(child);
         }
         loop {
             match wait_id(libc::P_ALL, 0, libc::WEXITED | libc::WNOHANG | libc::__WALL) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
+                // ECHILD: nothing is below any more.
                 Err(_) => return,
             }
         }
-        std::thread::sleep(std::time::Duration::from_micros(200));
     }
 }
 
@@ -93,6 +102,7 @@ fn supervise(control: &Control, command: Pid, scope: &Scope<'_>) -> io::Result<E
             match control.receive()? {
                 Received::Message(ToSandbox::Signal { number }, _) => pass_on(command, number),
                 Received::Message(ToSandbox::Go | ToSandbox::Start, _) => {}
+                Received::Message(ToSandbox::End, _) => return end(control, scope),
                 Received::End if fault::on(Fault::NoLifeline) => hear = false,
                 Received::End => return Ok(ExitCode::from(124)),
             }
@@ -100,6 +110,18 @@ fn supervise(control: &Control, command: Pid, scope: &Scope<'_>) -> io::Result<E
         // Several children may stand behind one notice; `reap` looks for all of them.
         while let Ok(Some(_)) = children.read_signal() {}
     }
+}
+
+/// Asked for: by hand where there is no namespace that does it.
+fn end(control: &Control, scope: &Scope<'_>) -> io::Result<ExitCode> {
+    match scope {
+        Scope::Namespace => {}
+        Scope::Descendants { .. } => {
+            end_descendants();
+            control.send(&FromSandbox::Gone { usage: usage()? });
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 #[derive(PartialEq, Eq)]

@@ -229,7 +229,9 @@ fn without_a_namespace_the_supervisor_or_a_look_below_it_is_the_proof() {
     for proof in [Event::Gone { usage: usage() }, Event::SeenEmpty] {
         let (mut state, _) = Lifecycle::new(terms());
         feed(&mut state, [Event::Launched, Event::Armed, Event::Supervised, Event::Ready, Event::Started]);
-        state.on(terminate());
+        let actions = state.on(terminate());
+        assert!(actions.contains(&Action::AskSupervisor) && !actions.contains(&Action::KillTree), "{actions:?}");
+        assert_eq!(state.clone().on(Event::Fired(Timer::Helper)), [Action::KillTree]);
         assert!(!feed(&mut state, [Event::ControlClosed, Event::RootGone]).contains(&Action::Drain));
         assert_eq!(state.on(proof), [Action::Drain]);
         assert_eq!(ended(published(&state.on(Event::Drained))).unconfirmed, None);

@@ -428,6 +428,7 @@ impl Owner {
                     // A stopped command takes the first only when it goes on.
                     self.say(&ToSandbox::Signal { number: libc::SIGCONT });
                 }
+                Action::AskSupervisor => self.say(&ToSandbox::End),
                 Action::KillTree => self.kill_tree(),
                 Action::Arm(timer, after) => self.arm(timer, after),
                 Action::AnnounceStart => {

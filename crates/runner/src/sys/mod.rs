@@ -2,6 +2,7 @@
 
 pub(crate) mod async_fd;
 pub(crate) mod memfd;
+pub(crate) mod orphan;
 pub(crate) mod pidfd;
 pub(crate) mod spawn;
 pub(crate) mod subreaper;
