@@ -3,7 +3,7 @@
 Every try starts `sh -c ': > FILE; exec sleep NUMBER'` and ends it after a random time from 0 to 1.5 times the measured
 start. A survivor is a process that is still there 1 s after the last end of its batch: one that carries the run's unique
 number, or any process below this one (a subreaper) that is not the Runner itself. Counted apart: commands that started
-after the end was answered, or after the killed process was seen dead. Exits 1 when this Runner left anything, did not
+after the end was answered, or more than 50 ms after the killed process was seen dead. Exits 1 when this Runner left anything, did not
 confirm an end, or too few ends landed during a start to show anything; what bubblewrap leaves is only shown. Interrupted
 (SIGINT, SIGTERM), it ends what it has started, shows what it has so far, and exits 130.
 """

@@ -40,7 +40,7 @@ class Bwrap:
             one.ending()
             process.send_signal(number)
             process.wait()
-            one.over()
+            one.over(answered=False)
             return one
 
         yield attempt

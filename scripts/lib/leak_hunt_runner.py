@@ -89,7 +89,7 @@ class Runner:
             one.ending()
             self._daemon.kill()
             self._daemon.wait()
-            one.over()
+            one.over(answered=False)
             return one
 
     def _helper(self, client: RunnerClient, one: Try, deadline_s: float = 10.0) -> int:

@@ -8,6 +8,8 @@ from pathlib import Path
 SETTLE_S = 1.0
 # Until here from nothing, in measured starts, the moment of an end is drawn.
 REACH = 1.5
+# After a SIGKILL: so long may a command that was there already take to its first act, and the death to reach it.
+FIRST_ACT_S = 0.05
 # The clock of file times, which is coarser than the usual one.
 FILE_CLOCK = 5  # CLOCK_REALTIME_COARSE
 
@@ -37,6 +39,7 @@ class Try:
         self._over_ns = 0
         self._over_at = 0.0
         self._started_before = False
+        self._allowed_ms = 0.0
 
     def wait_until(self, age_s: float) -> None:
         time.sleep(max(0.0, self.began + age_s - time.monotonic()))
@@ -52,7 +55,9 @@ class Try:
     def ending(self) -> None:
         self.during_start = not self.marker.exists()
 
-    def over(self) -> None:
+    def over(self, answered: bool = True) -> None:
+        """`answered`: somebody has said that it ended, so that nothing may start from now on; else a death was seen."""
+        self._allowed_ms = 0.0 if answered else FIRST_ACT_S * 1000
         self._over_ns = time.clock_gettime_ns(FILE_CLOCK)
         self._started_before = self.marker.exists()
         self._over_at = time.monotonic()
@@ -64,7 +69,8 @@ class Try:
         """How long after its end the command started; None when it did not. To be asked when it has settled."""
         if self._started_before or not self.marker.exists():
             return None
-        return max(0.0, (self.marker.stat().st_mtime_ns - self._over_ns) / 1e6)
+        late_ms = max(0.0, (self.marker.stat().st_mtime_ns - self._over_ns) / 1e6)
+        return late_ms if late_ms >= self._allowed_ms else None
 
 
 def settled(tries: list[Try]) -> None:

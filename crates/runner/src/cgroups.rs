@@ -73,11 +73,21 @@ impl Cgroups {
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
-        // Leaves are removed by their own; one that is still there belongs to a tree that was not seen gone.
-        if let Err(error) = fs::remove_dir(&self.directory) {
-            tracing::debug!(%error, "the Runner's cgroup stays for the next Runner to sweep");
+        // A leaf that is still there belongs to a tree that was not seen gone. It is ended by now, or a moment later.
+        for _ in 0..20 {
+            remove_leaves(&self.directory);
+            if fs::remove_dir(&self.directory).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
+        tracing::debug!(cgroup = %self.directory.display(), "left for the next Runner to sweep");
     }
+}
+
+fn remove_leaves(directory: &Path) {
+    let leaves = fs::read_dir(directory).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir());
+    leaves.for_each(|leaf| drop(Leaf { directory: leaf.path() }));
 }
 
 /// One process's cgroup. Dropping it ends what is left in it and removes it.
@@ -177,8 +187,7 @@ fn sweep(base: &Path) {
     for directory in runners.map(|entry| entry.path()) {
         let Ok(_lock) = lock(&directory) else { continue };
         tracing::info!(cgroup = %directory.display(), "sweeping what a dead Runner has left");
-        let leaves = fs::read_dir(&directory).into_iter().flatten().flatten().filter(|e| e.path().is_dir());
-        leaves.for_each(|leaf| drop(Leaf { directory: leaf.path() }));
+        remove_leaves(&directory);
         // What was just killed takes a moment; the next Runner finds the rest.
         drop(fs::remove_dir(&directory));
     }

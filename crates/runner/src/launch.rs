@@ -7,7 +7,6 @@
 //! The child gets `/dev/null` as its three standard descriptors, the control socket, the plan and a pidfd of the Runner
 //! under fixed numbers, and nothing else: everything above is close-on-exec. Its environment is empty.
 
-use std::collections::HashSet;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -20,7 +19,7 @@ use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Plan, RUNNER_PIDFD};
 use tokio::sync::oneshot;
 
 use crate::control::Control;
-use crate::orphans;
+use crate::orphans::{Ender, Known};
 use crate::sys::memfd;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
 use crate::sys::spawn::{Spawned, spawn};
@@ -56,54 +55,37 @@ pub(crate) struct Root {
 }
 
 /// The thread that starts roots. It ends, and with it by the death signal every root, when this is dropped.
-///
-/// It alone knows which children of this process are its own, so it is also asked which are not.
 pub(crate) struct Spawner {
     jobs: mpsc::Sender<Job>,
+    known: Known,
+    orphans: Ender,
 }
 
-enum Job {
-    Start {
-        helper: PathBuf,
-        give: [(OwnedFd, RawFd); 3],
-        cgroup: Option<OwnedFd>,
-        done: oneshot::Sender<io::Result<Spawned>>,
-    },
-    EndOrphans {
-        done: oneshot::Sender<bool>,
-    },
-    /// This child was reaped: its pid may come again.
-    Forget {
-        pid: i32,
-    },
+struct Job {
+    helper: PathBuf,
+    give: [(OwnedFd, RawFd); 3],
+    cgroup: Option<OwnedFd>,
+    done: oneshot::Sender<io::Result<Spawned>>,
 }
 
 impl Spawner {
     /// Starts the thread.
     pub(crate) fn start() -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel::<Job>();
+        let known = Known::default();
+        let starting = known.clone();
         std::thread::Builder::new().name("spawner".into()).spawn(move || {
-            let mut known = HashSet::new();
-            for job in queue {
-                match job {
-                    Job::Start { helper, give, cgroup, done } => {
-                        let started = start(&helper, give, cgroup);
-                        known.extend(started.as_ref().map(|spawned| spawned.pid).ok());
-                        if let Err(Ok(Spawned { pid, handle })) = done.send(started) {
-                            // Nobody waits for it any more. It ends here, or it would live as long as this thread.
-                            end_unwanted(pid, &handle);
-                            known.remove(&pid);
-                        }
-                    }
-                    // Whoever asked may have given up.
-                    Job::EndOrphans { done } => {
-                        done.send(orphans::end(&known)).ok();
-                    }
-                    Job::Forget { pid } => drop(known.remove(&pid)),
+            for Job { helper, give, cgroup, done } in queue {
+                let start = || start(&helper, give, cgroup);
+                let started = starting.start(start, |started| started.as_ref().map(|spawned| spawned.pid).ok());
+                if let Err(Ok(Spawned { pid, handle })) = done.send(started) {
+                    // Nobody waits for it any more. It ends here, or it would live as long as this thread.
+                    end_unwanted(pid, &handle);
+                    starting.forget(pid);
                 }
             }
         })?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, orphans: Ender::new(known.clone()), known })
     }
 
     /// Starts a root for `plan`, in the cgroup whose directory is `cgroup`. Dropping the future ends a root that
@@ -121,7 +103,7 @@ impl Spawner {
         let runner = OwnedFd::from(PidFd::open(own_pid()).map_err(spawn)?);
         let give = [(theirs, CONTROL_FD), (plan, PLAN_FD), (runner, RUNNER_PIDFD)];
         let (done, started) = oneshot::channel();
-        let job = Job::Start { helper: helper.to_owned(), give, cgroup, done };
+        let job = Job { helper: helper.to_owned(), give, cgroup, done };
         self.jobs.send(job).map_err(|_| LaunchError::NoSpawner)?;
         let Spawned { pid, handle } = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
         // Only fails for want of memory or descriptors; the handle's loss would make the root unendable.
@@ -136,16 +118,19 @@ impl Spawner {
         }
     }
 
-    /// A child that this thread has named was reaped.
+    #[cfg(test)]
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// A root was reaped.
     pub(crate) fn forget(&self, pid: i32) {
-        // A thread that is gone has nothing to forget.
-        self.jobs.send(Job::Forget { pid }).ok();
+        self.known.forget(pid);
     }
 
     /// Ends the children of this process that it did not start. `true`: none is left.
     pub(crate) async fn end_orphans(&self) -> bool {
-        let (done, ended) = oneshot::channel();
-        self.jobs.send(Job::EndOrphans { done }).is_ok() && ended.await.unwrap_or(false)
+        self.orphans.end_all().await
     }
 }
 

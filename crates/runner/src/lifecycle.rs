@@ -197,6 +197,8 @@ pub(crate) struct Lifecycle {
     command: Option<CommandEnd>,
     leftovers: u64,
     usage: Option<TreeUsage>,
+    /// The tree has ended by itself.
+    gone_told: bool,
     cause: Option<EndedBy>,
     killed: bool,
     proof_overdue: bool,
@@ -221,6 +223,7 @@ impl Lifecycle {
             command: None,
             leftovers: 0,
             usage: None,
+            gone_told: false,
             cause: None,
             killed: false,
             proof_overdue: false,
@@ -274,6 +277,7 @@ impl Lifecycle {
             Event::Exited { end, usage, leftovers } => self.command_ended(end, usage, leftovers, &mut actions),
             Event::Gone { usage } => {
                 self.usage = Some(usage);
+                self.gone_told = true;
                 self.seen_empty();
             }
             Event::EngineEnded { said } => self.engine_said = said,
@@ -427,9 +431,10 @@ impl Lifecycle {
         };
         let cause = match (self.cause, self.command) {
             (Some(cause), _) => cause,
-            (None, Some(_)) => EndedBy::Command,
-            (None, None) if self.started => EndedBy::HelperLost,
-            (None, None) => return Outcome::StartFailed(self.start_failure()),
+            // A background that was kept, and ended by itself.
+            (None, Some(_)) if self.gone_told => EndedBy::Command,
+            (None, _) if self.started => EndedBy::HelperLost,
+            (None, _) => return Outcome::StartFailed(self.start_failure()),
         };
         let termination = match (cause, self.command) {
             (EndedBy::Command | EndedBy::Limit, Some(end)) => own(end),

@@ -5,27 +5,95 @@
 //! and never by a wait for just any child: a child that is not reaped keeps its number, so that may be signalled, and so
 //! may its process group's.
 //!
-//! It runs on the thread that starts children: there, no child can be one that was started a moment ago. And it does not
-//! look further than to children, so that a chain that forks and exits all the time does not get away: whatever they had
-//! started comes here next.
+//! The children that this process has started itself are known: a start and its entry are one step under a lock, and so is
+//! the look at who is not known. The look goes no further than to children, so that a chain that forks and exits all the
+//! time does not get away: whatever they had started comes here next.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::launch::Spawner;
 use crate::proc_stat::children;
 use crate::sys::orphan;
 use crate::sys::subreaper::is_subreaper;
 
-/// For how long the thread that starts children may be kept from that.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// How long one pass goes on.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Ends and reaps the children of this process that are not `known`. `true`: none is left.
-pub(crate) fn end(known: &HashSet<i32>) -> bool {
-    let own = i32::try_from(std::process::id()).unwrap_or_default();
+/// The children of this process that it has started itself and not reaped.
+#[derive(Clone, Default)]
+pub(crate) struct Known(Arc<Mutex<HashSet<i32>>>);
+
+impl Known {
+    /// Starts a child and enters it, in one step.
+    pub(crate) fn start<T>(&self, start: impl FnOnce() -> T, pid: impl FnOnce(&T) -> Option<i32>) -> T {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = start();
+        known.extend(pid(&started));
+        started
+    }
+
+    /// It was reaped: its pid may come again.
+    pub(crate) fn forget(&self, pid: i32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+    }
+
+    /// Nothing is started while this is held.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> std::sync::MutexGuard<'_, HashSet<i32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn orphans(&self) -> Vec<i32> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = i32::try_from(std::process::id()).unwrap_or_default();
+        children(own).into_iter().filter(|pid| !known.contains(pid)).collect()
+    }
+}
+
+/// Ends orphans, for everybody who asks.
+pub(crate) struct Ender {
+    known: Known,
+    asked: AtomicU64,
+    last: tokio::sync::Mutex<Pass>,
+}
+
+/// The last pass.
+struct Pass {
+    /// Covers everyone who had asked before it began.
+    covers: u64,
+    all: bool,
+}
+
+impl Ender {
+    pub(crate) fn new(known: Known) -> Self {
+        Self { known, asked: AtomicU64::new(0), last: tokio::sync::Mutex::new(Pass { covers: 0, all: false }) }
+    }
+
+    /// Ends and reaps all that there are, when a root has died. `true`: none was left when this ended. `false` where that
+    /// is not known: in a process that is no subreaper they went elsewhere, and one that a tracer keeps stays for the next
+    /// time. Many who ask at once are answered by one pass.
+    pub(crate) async fn end_all(&self) -> bool {
+        if !is_subreaper() {
+            return false;
+        }
+        let ticket = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut last = self.last.lock().await;
+        if last.covers < ticket {
+            let covers = self.asked.load(Ordering::SeqCst);
+            let known = self.known.clone();
+            let all = tokio::task::spawn_blocking(move || pass(&known)).await.unwrap_or(false);
+            *last = Pass { covers, all };
+        }
+        last.all
+    }
+}
+
+fn pass(known: &Known) -> bool {
     let until = Instant::now() + PATIENCE;
     loop {
-        let orphans: Vec<i32> = children(own).into_iter().filter(|pid| !known.contains(pid)).collect();
+        let orphans = known.orphans();
         if orphans.is_empty() {
             return true;
         }
@@ -38,10 +106,4 @@ pub(crate) fn end(known: &HashSet<i32>) -> bool {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
-}
-
-/// Ends all that there are, when a root has died. `true`: none is left. `false` where that is not known: in a process that
-/// is no subreaper they went elsewhere, and one that a tracer keeps stays for the next time.
-pub(crate) async fn end_all(spawner: &Spawner) -> bool {
-    is_subreaper() && spawner.end_orphans().await
 }

@@ -25,7 +25,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::Prepared;
 use super::etc::{self, Mask};
-use super::exec::{Exec, Program, c_string, failure, memfd, own_program};
+use super::exec::{self, Exec, Program, c_string, failure, memfd, own_program};
 
 pub(super) fn prepare(program: &Path, view: &View, network: Network) -> Result<Prepared, StageFailure> {
     let options =
@@ -44,13 +44,13 @@ pub(super) fn prepare(program: &Path, view: &View, network: Network) -> Result<P
     ];
     Ok(Prepared {
         exec: Exec {
-            before: None,
+            before: Some(exec::own_proc),
             program: Program::Path(c_string(program)?),
             argv,
             keep: vec![options, inner],
             stderr: Some(stderr),
         },
-        namespaces: libc::CLONE_NEWPID | libc::CLONE_NEWUSER,
+        namespaces: libc::CLONE_NEWPID | libc::CLONE_NEWUSER | libc::CLONE_NEWNS,
         said: Some(said),
     })
 }

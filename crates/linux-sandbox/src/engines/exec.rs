@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Stage, StageFailure};
+use nix::mount::{MsFlags, mount};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::{fault, sys};
@@ -53,6 +54,16 @@ impl Exec {
             Program::Open(fd) => sys::exec_fd(fd.as_fd(), &self.argv, &env),
         })
     }
+}
+
+/// In the first process: a `/proc` that shows the new PID namespace, and mounts of its own for it. bubblewrap, too, looks
+/// there for its child by the number that it has inside.
+pub(super) fn own_proc() -> io::Result<()> {
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, none)?;
+    Ok(())
 }
 
 /// An anonymous file with these bytes, read from its beginning.

@@ -4,13 +4,9 @@
 //! For root the namespace needs no user namespace, so that root stays root inside. For anybody else it does, and inside
 //! it set-user-ID programs (sudo) do not work.
 
-use std::io;
-
-use codespace_linux_sandbox_protocol::StageFailure;
-use nix::mount::{MsFlags, mount};
-
 use super::Prepared;
-use super::exec::{Exec, Program, own_program};
+use super::exec::{self, Exec, Program, own_program};
+use codespace_linux_sandbox_protocol::StageFailure;
 
 pub(super) fn prepare() -> Result<Prepared, StageFailure> {
     let mut namespaces = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
@@ -19,7 +15,7 @@ pub(super) fn prepare() -> Result<Prepared, StageFailure> {
     }
     Ok(Prepared {
         exec: Exec {
-            before: Some(own_proc),
+            before: Some(exec::own_proc),
             program: Program::Open(own_program()?),
             argv: vec![c"codespace-linux-sandbox".into(), c"inner".into()],
             keep: Vec::new(),
@@ -28,13 +24,4 @@ pub(super) fn prepare() -> Result<Prepared, StageFailure> {
         namespaces,
         said: None,
     })
-}
-
-/// A `/proc` that shows the new PID namespace; of the host's mounts only this one changes, and only inside.
-fn own_proc() -> io::Result<()> {
-    let none = None::<&str>;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), "/proc", Some("proc"), flags, none)?;
-    Ok(())
 }

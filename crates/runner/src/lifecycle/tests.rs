@@ -97,6 +97,21 @@ fn a_kept_background_goes_on_after_the_commands_own_end() {
 }
 
 #[test]
+fn a_kept_background_that_loses_its_helper_was_not_ended_by_the_command() {
+    let mut state = started(Terms { keep: true, ..terms() });
+    state.on(exited(CommandEnd::Code(5), 1));
+    let end = ended(finish(&mut state));
+    assert_eq!(
+        (end.cause, end.termination, end.command),
+        (EndedBy::HelperLost, Termination::Unknown, Some(CommandEnd::Code(5)))
+    );
+    let mut state = started(Terms { keep: true, ..terms() });
+    feed(&mut state, [exited(CommandEnd::Code(5), 1), Event::Gone { usage: usage() }]);
+    let end = ended(finish(&mut state));
+    assert_eq!((end.cause, end.termination), (EndedBy::Command, Termination::Exited));
+}
+
+#[test]
 fn an_end_during_the_start_kills_and_is_told_as_an_end() {
     for reached in 0..4 {
         let (mut state, _) = Lifecycle::new(terms());

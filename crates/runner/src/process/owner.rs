@@ -25,7 +25,6 @@ use crate::cgroups::{Cgroups, Events, Leaf};
 use crate::control::{Control, Received};
 use crate::launch::{LaunchError, Root, Spawner};
 use crate::lifecycle::{Action, Event, Lifecycle, Outcome, Terms, Timer, Used};
-use crate::orphans;
 use crate::output::Pumps;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
 
@@ -105,7 +104,8 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
         }
         Err(error) => {
             let message = format!("make the command's standard descriptors: {error}");
-            owner.launch_failed(RunnerError::spawn_failed(Stage::Prepare, error.raw_os_error(), message));
+            let failure = StageFailure { stage: Stage::Prepare, errno: error.raw_os_error(), message };
+            owner.launch_failed(start_failed(failure));
         }
     }
     owner.run(asks).await;
@@ -350,6 +350,10 @@ impl Owner {
                 self.root = Some((pid, Arc::new(handle)));
                 self.control = Some(control);
                 self.visible.send_modify(|visible| visible.pid = Some(pid));
+                if self.published {
+                    // It took so long that its end was told already. Nothing waits for it but its own end.
+                    self.kill_tree();
+                }
                 self.feed(Event::Launched);
             }
             Err(error) => {
@@ -396,7 +400,7 @@ impl Owner {
         let spawner = Arc::clone(&self.launcher.spawner);
         spawner.forget(*pid);
         // What it has left behind has just come to this process.
-        self.adoption = Some(tokio::spawn(async move { orphans::end_all(&spawner).await }));
+        self.adoption = Some(tokio::spawn(async move { spawner.end_orphans().await }));
         self.root = None;
         self.visible.send_modify(|visible| visible.pid = None);
         self.feed(Event::RootGone);
@@ -483,7 +487,7 @@ impl Owner {
             self.feed(Event::Abandoned);
             return;
         }
-        if self.root.is_none() && self.first.is_none() {
+        if self.root.is_none() && self.first.is_none() && self.cgroup.is_none() {
             return;
         }
         let target = Target {
@@ -542,7 +546,12 @@ fn start_failed(failure: StageFailure) -> RunnerError {
         Stage::Exec if failure.errno == Some(libc::E2BIG) => Some("pass large data in a file or by stdin"),
         Stage::Prepare | Stage::Cwd | Stage::Exec => None,
     };
-    let error = RunnerError::spawn_failed(failure.stage, failure.errno, failure.message);
+    let mut error = RunnerError::spawn_failed(failure.stage, failure.errno, failure.message);
+    if let Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC) = error.errno {
+        error.code = ErrorCode::ResourceUnavailable;
+        return error
+            .with_hint("the host has run out of processes, memory or descriptors: end something, or raise the limit");
+    }
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,

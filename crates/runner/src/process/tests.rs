@@ -151,3 +151,44 @@ async fn a_slot_is_reserved_before_anything_is_created_and_a_refused_command_nev
     let unknown = session.terminate_process(unknown).await.unwrap_err();
     assert_eq!(unknown.code, codespace_domain::ErrorCode::ProcessNotFound);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_root_that_comes_after_its_end_was_told_is_ended_as_well() {
+    let Some((runner, _workspace)) = runner().await else { return };
+    let session = runner.session();
+    let key = ProcessKey::try_from("late".to_owned()).unwrap();
+    let mut request = ExecRequest::new("w".parse().unwrap(), ["/bin/sleep", "86398"]);
+    request.process_key = Some(key.clone());
+    let process = ProcessRef::Key { workspace_id: "w".parse().unwrap(), process_key: key };
+    let known = runner.shared().launcher.spawner.known().clone();
+    let (pending, status) = {
+        let (held, release) = std::sync::mpsc::channel::<()>();
+        let (ready, is_held) = tokio::sync::oneshot::channel();
+        let holder = std::thread::spawn(move || {
+            let guard = known.hold();
+            ready.send(()).unwrap();
+            release.recv().unwrap();
+            drop(guard);
+        });
+        is_held.await.unwrap();
+        let pending = session.call(codespace_domain::Request::Exec(Box::new(request)));
+        // Once the start waits for the spawner, it cannot be called off any more.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let status = session.terminate_process(TerminateRequest { process, grace_ms: None }).await.unwrap();
+        held.send(()).unwrap();
+        holder.join().unwrap();
+        (pending, status)
+    };
+    // It was not seen, so it was not confirmed.
+    assert!(!status.tree.clone().unwrap().confirmed, "{status:?}");
+    pending.await.unwrap();
+    let own = i32::try_from(std::process::id()).unwrap();
+    let roots =
+        || children(own).into_iter().filter(|pid| program(*pid).is_some_and(|name| name == "codespace-linux-sandbox"));
+    let until = Instant::now() + Duration::from_secs(5);
+    // Other tests of this process have roots too, each for a moment.
+    while roots().any(|pid| Stat::of_process(pid).is_some_and(|stat| stat.state == b'S' && stat.ppid == own)) {
+        assert!(Instant::now() < until, "a root is left");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
