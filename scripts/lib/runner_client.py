@@ -1,4 +1,4 @@
-"""A client of the Runner's socket (docs/cli.md, the wire): one connection, requests by number, answers in any order.
+"""A client of the Runner's socket (docs/protocol.md): one connection, requests by number, answers in any order.
 
 Owns framing and the matching of answers. Knows no method beyond `hello`, and starts or ends no process by itself.
 """

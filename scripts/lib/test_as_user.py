@@ -16,6 +16,8 @@ from pathlib import Path
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # How a test that runs outside cargo's directories finds the product.
 BINARIES = {"CODESPACE_RUNNER_BIN": "codespace-runner", "CODESPACE_LINUX_SANDBOX_BIN": "codespace-linux-sandbox"}
+# Programs that a test may have been given by name; they are copied as well.
+GIVEN = ("CODESPACE_FAULT_RUNNER", "CODESPACE_FAULT_HELPER")
 PASSED_ON = ("CODESPACE_", "PROPTEST_", "RUST_")
 
 
@@ -69,6 +71,10 @@ def fill(stage: Path, artifacts: list[dict], packages: list[str]) -> list[tuple[
             example = "example" in artifact["target"]["kind"]
             copy = stage / ("debug/examples" if example else "debug") / program.name
         shutil.copy2(program, copy)
+    for variable in GIVEN:
+        if variable in os.environ:
+            (stage / "given" / variable).mkdir(parents=True)
+            shutil.copy2(os.environ[variable], stage / "given" / variable)
     return tests
 
 
@@ -85,6 +91,7 @@ def open_to(stage: Path, uid: int) -> dict[str, str]:
     binaries = {program.name: str(program) for program in (stage / "debug").iterdir() if program.is_file()}
     # What cargo tells a test at run time, for the copies.
     environment |= {f"CARGO_BIN_EXE_{name}": path for name, path in binaries.items()}
+    environment |= {variable: str(next((stage / "given" / variable).iterdir())) for variable in GIVEN if variable in os.environ}
     return environment | {variable: binaries[name] for variable, name in BINARIES.items()}
 
 

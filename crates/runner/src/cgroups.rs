@@ -23,6 +23,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::fault::{self, Fault};
 use crate::proc_stat::Stat;
 use crate::sys::async_fd::async_fd;
 
@@ -38,6 +39,9 @@ pub(crate) struct Cgroups {
 impl Cgroups {
     /// Makes the Runner's subtree, after sweeping what dead Runners have left beside it. `None` where it cannot be had.
     pub(crate) fn open() -> Option<Self> {
+        if fault::on(Fault::NoCgroup) {
+            return None;
+        }
         let base = own_cgroup()?;
         sweep(&base);
         let pid = i32::try_from(std::process::id()).ok()?;

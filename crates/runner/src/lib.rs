@@ -23,6 +23,7 @@
 mod api;
 mod cgroups;
 mod control;
+mod fault;
 mod in_process;
 mod launch;
 mod lifecycle;

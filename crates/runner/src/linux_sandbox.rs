@@ -143,6 +143,8 @@ async fn ask(helper: &std::path::Path) -> io::Result<ProbeReport> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        // Not in the Runner's group: a Ctrl-C meant for that would look like a helper that does not work.
+        .process_group(0)
         .kill_on_drop(true);
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);

@@ -10,16 +10,22 @@
 //! time does not get away: whatever they had started comes here next.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinSet;
+
 use crate::proc_stat::children;
 use crate::sys::orphan;
+use crate::sys::pidfd::PidFd;
 use crate::sys::subreaper::is_subreaper;
 
 /// How long one pass goes on.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks at one that is dead and cannot be reaped.
+const LATE: Duration = Duration::from_millis(100);
 
 /// The children of this process that it has started itself and not reaped.
 #[derive(Clone, Default)]
@@ -57,6 +63,8 @@ pub(crate) struct Ender {
     known: Known,
     asked: AtomicU64,
     last: tokio::sync::Mutex<Pass>,
+    /// Somebody waits for those that a pass has left.
+    late: Arc<AtomicBool>,
 }
 
 /// The last pass.
@@ -68,12 +76,13 @@ struct Pass {
 
 impl Ender {
     pub(crate) fn new(known: Known) -> Self {
-        Self { known, asked: AtomicU64::new(0), last: tokio::sync::Mutex::new(Pass { covers: 0, all: false }) }
+        let last = tokio::sync::Mutex::new(Pass { covers: 0, all: false });
+        Self { known, asked: AtomicU64::new(0), last, late: Arc::default() }
     }
 
     /// Ends and reaps all that there are, when a root has died. `true`: none was left when this ended. `false` where that
-    /// is not known: in a process that is no subreaper they went elsewhere, and one that a tracer keeps stays for the next
-    /// time. Many who ask at once are answered by one pass.
+    /// is not known: in a process that is no subreaper they went elsewhere, and one that a tracer keeps is reaped when the
+    /// tracer has let go. Many who ask at once are answered by one pass.
     pub(crate) async fn end_all(&self) -> bool {
         if !is_subreaper() {
             return false;
@@ -83,15 +92,39 @@ impl Ender {
         if last.covers < ticket {
             let covers = self.asked.load(Ordering::SeqCst);
             let known = self.known.clone();
-            let all = tokio::task::spawn_blocking(move || pass(&known)).await.unwrap_or(false);
+            let all = tokio::task::spawn_blocking(move || pass(&known, PATIENCE)).await.unwrap_or(false);
             *last = Pass { covers, all };
+            if !all && !self.late.swap(true, Ordering::SeqCst) {
+                tokio::spawn(end_late(self.known.clone(), Arc::clone(&self.late)));
+            }
         }
         last.all
     }
 }
 
-fn pass(known: &Known) -> bool {
-    let until = Instant::now() + PATIENCE;
+/// Reaps those that a pass has left, each when it has ended: no root may end for long whose pass would do that.
+async fn end_late(known: Known, late: Arc<AtomicBool>) {
+    loop {
+        let mut ends = JoinSet::new();
+        let handles = known.orphans().into_iter().filter_map(|orphan| PidFd::open(orphan).ok()?.into_async().ok());
+        for handle in handles {
+            ends.spawn(async move { handle.ended().await });
+        }
+        ends.join_next().await;
+        let of_pass = known.clone();
+        tokio::task::spawn_blocking(move || pass(&of_pass, Duration::ZERO)).await.ok();
+        // In this order: whoever still sees the flag set after the look has nothing left to be waited for.
+        late.store(false, Ordering::SeqCst);
+        if known.orphans().is_empty() || late.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        // A dead one that its tracer has not reaped: no event tells when it does.
+        tokio::time::sleep(LATE).await;
+    }
+}
+
+fn pass(known: &Known, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
     loop {
         let orphans = known.orphans();
         if orphans.is_empty() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::cgroups::Leaf;
+use crate::fault::{self, Fault};
 use crate::sys::pidfd::AsyncPidFd;
 
 /// What there is to end.
@@ -37,7 +38,7 @@ pub(super) enum Seen {
 /// 4. The root last: its death would have the rest adopted by somebody else, where no walk finds it.
 pub(super) fn kill_pipe_root(target: &Target) -> Seen {
     let mut seen = Seen::Nothing;
-    if target.sandboxed && !fault::walk_is_off() {
+    if target.sandboxed && !fault::on(Fault::NoWalk) {
         if let Some((pid, _)) = target.root {
             walk(pid);
             if target.first.is_none() && nothing_below(pid) {
@@ -48,7 +49,7 @@ pub(super) fn kill_pipe_root(target: &Target) -> Seen {
             kill(first, "the namespace's first process");
         }
     }
-    if let Some(cgroup) = target.cgroup.as_ref().filter(|_| !fault::walk_is_off())
+    if let Some(cgroup) = target.cgroup.as_ref().filter(|_| !fault::on(Fault::NoWalk))
         && let Err(error) = cgroup.kill()
     {
         tracing::warn!(%error, "failed to kill a cgroup");
@@ -86,18 +87,5 @@ fn kill(handle: &AsyncPidFd, what: &str) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
         Err(error) => tracing::error!(%error, "failed to kill {what}"),
-    }
-}
-
-/// Safety devices that the tests switch off, to prove that each is needed.
-mod fault {
-    #[cfg(feature = "fault-injection")]
-    pub(super) fn walk_is_off() -> bool {
-        std::env::var("CODESPACE_FAULT").is_ok_and(|list| list.split(',').any(|name| name == "no-walk"))
-    }
-
-    #[cfg(not(feature = "fault-injection"))]
-    pub(super) fn walk_is_off() -> bool {
-        false
     }
 }

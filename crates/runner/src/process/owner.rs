@@ -31,6 +31,9 @@ use crate::sys::pidfd::{AsyncPidFd, PidFd};
 /// How long the pipes may stay open after the tree is gone: only where somebody outside the tree holds them.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// Between two looks at a dead root that a tracer keeps.
+const REAP_AGAIN: Duration = Duration::from_millis(10);
+
 /// How roots are started.
 pub(crate) struct Launcher {
     pub(crate) spawner: Arc<Spawner>,
@@ -83,6 +86,7 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
         launch: Launch::Over,
         refusal: None,
         root: None,
+        reap_again: None,
         first: None,
         cgroup: None,
         control: None,
@@ -141,6 +145,8 @@ struct Owner {
     refusal: Option<RunnerError>,
     /// Until it is reaped.
     root: Option<(i32, Arc<AsyncPidFd>)>,
+    /// It is dead, and its tracer has not yet let it go: look again then.
+    reap_again: Option<Instant>,
     /// Until it is seen dead.
     first: Option<Arc<AsyncPidFd>>,
     /// Its events, until it is seen empty.
@@ -219,7 +225,10 @@ impl Owner {
                     self.control = None;
                     self.feed(Event::ControlClosed);
                 }
-                Woken::RootDead => self.reap_root(),
+                Woken::RootDead => {
+                    self.reap_again = None;
+                    self.reap_root();
+                }
                 Woken::FirstDead => {
                     self.first = None;
                     self.feed(Event::NamespaceGone);
@@ -269,7 +278,8 @@ impl Owner {
             seen = until_joined(self.walk.as_mut()) => Woken::Walked(seen.unwrap_or(Seen::Nothing)),
             all = until_joined(self.adoption.as_mut()) => Woken::OrphansEnded(all.unwrap_or(false)),
             // The walk needs the root's pid to be the root's.
-            () = until_dead(self.root.as_ref().map(|(_, handle)| handle)), if !walking => Woken::RootDead,
+            () = until_dead(self.root.as_ref().map(|(_, handle)| handle)), if !walking && self.reap_again.is_none() => Woken::RootDead,
+            () = until(self.reap_again), if !walking => Woken::RootDead,
             () = until_dead(self.first.as_ref()) => Woken::FirstDead,
             outcome = until_empty(self.cgroup.as_ref()), if self.lifecycle.is_ending() && self.root.is_none() => {
                 Woken::CgroupEmpty(outcome)
@@ -393,7 +403,11 @@ impl Owner {
         let Some((pid, handle)) = &self.root else { return };
         match handle.get().reap() {
             Ok(Some(reaped)) => tracing::debug!(root = pid, ?reaped, "reaped"),
-            Ok(None) => return,
+            // Dead, but traced from outside: no event tells when its tracer lets it go.
+            Ok(None) => {
+                self.reap_again = Some(Instant::now() + REAP_AGAIN);
+                return;
+            }
             // Somebody else in this process waits for any child; the root is gone all the same.
             Err(error) => tracing::warn!(root = pid, %error, "failed to reap a root"),
         }
@@ -597,6 +611,13 @@ async fn until_joined<T>(task: Option<&mut JoinHandle<T>>) -> Option<T> {
                 None
             }
         },
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
 }

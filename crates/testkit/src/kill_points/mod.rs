@@ -10,13 +10,14 @@
 //! - a process that becomes another program or starts one after it was let go,
 //! - a command whose first act comes later than the answer or the kill.
 //!
-//! One thread does all tracing, since the kernel ties a tracee to its tracer's thread, and reaps at once what
-//! has died: a tracee that nobody reaps keeps the first process of its namespace from vanishing.
+//! One thread does all tracing, since the kernel ties a tracee to its tracer's thread, and reaps at once what has died: a
+//! tracee that nobody reaps keeps the first process of its namespace from vanishing.
 //!
 //! A point is the entry of a call only: between the exit of one call and the entry of the next a process does nothing that
 //! another could see.
 
 mod cause;
+mod crowd;
 mod end;
 mod point;
 mod processor;

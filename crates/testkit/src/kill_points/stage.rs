@@ -7,26 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::cause::Cause;
+use super::crowd::{self, Crowd};
 use super::point::{Point, Role};
+use super::runner_kill;
 use super::start::{Desk, GONE, Ran};
 use super::table::{Outcome, Visit};
 use super::tracer::Tracer;
-use super::{end, runner_kill};
 use crate::fixture::RunnerProcess;
 
-/// So many starts are on their way at once.
-const AT_ONCE: usize = 6;
-/// At most so many that wait for their timeout together.
-const TIMEOUTS_AT_ONCE: u128 = 24;
-/// Theirs. As many wait together as can reach their points in three quarters of this.
-const TIMEOUT: Duration = Duration::from_millis(1000);
-/// Where one start is on its way, this or five times what a start takes.
-const TIMEOUT_ALONE: Duration = Duration::from_millis(250);
 /// So many die with one Runner.
 const STARTS_PER_RUNNER: usize = 16;
 
@@ -49,15 +40,6 @@ pub struct Stage {
     /// Dropped first: while the tracer is there to reap what it ends.
     pub(super) runner: RunnerProcess,
     tracer: Arc<Tracer>,
-    /// What a start took with every call of it traced.
-    start_took: Duration,
-}
-
-/// How many are visited together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Crowd {
-    Many,
-    OneByOne,
 }
 
 impl Stage {
@@ -74,7 +56,7 @@ impl Stage {
                 RunnerProcess::of(runner, helper, workspace, faults.as_slice()).await?
             }
         };
-        Some(Self { runner, tracer: Arc::new(Tracer::start()), start_took: TIMEOUT_ALONE / 5 })
+        Some(Self { runner, tracer: Arc::new(Tracer::start()) })
     }
 
     /// All points of a start.
@@ -83,10 +65,8 @@ impl Stage {
     /// When the start fails.
     pub async fn points(&mut self) -> Vec<Point> {
         let desk = self.fresh_desk().await;
-        let began = Instant::now();
         let mut start = desk.begin(None, None).await;
         start.exec_answer(GONE * 20).await.expect("an answer to exec").expect("a start");
-        self.start_took = began.elapsed();
         // The last calls of a start are those in which its processes wait for its end.
         let (mut before, mut calls) = (None, desk.calls(&start));
         while before.as_ref() != Some(&calls) {
@@ -107,7 +87,7 @@ impl Stage {
         // No two starts are the same to the call, and on a busy machine some come too late for their timeout.
         let missed = seen.extract_if(.., |(visit, _)| visit.outcome == Outcome::NotReached);
         let missed: Vec<Point> = missed.map(|(visit, _)| visit.point).collect();
-        seen.extend(self.by(cause, &missed, Crowd::OneByOne).await);
+        seen.extend(self.by(cause, &missed, Crowd::Few).await);
         sleep(GONE).await;
         let late = |(mut visit, ran): (Visit, Option<Ran>)| {
             if ran.is_some_and(|ran| ran.began_later()) {
@@ -122,7 +102,7 @@ impl Stage {
         match cause {
             _ if points.is_empty() => Vec::new(),
             Cause::KillRunner => self.by_the_runners_death(points).await,
-            _ => self.by_an_end(cause, points, crowd).await,
+            _ => crowd::visit(self, cause, points, crowd).await,
         }
     }
 
@@ -135,41 +115,6 @@ impl Stage {
             let room = others.len().min(STARTS_PER_RUNNER - usize::from(fork.is_some()));
             let batch: Vec<Point> = others.drain(..room).chain(fork).collect();
             seen.extend(runner_kill::visit(self, &batch).await);
-        }
-        seen
-    }
-
-    async fn by_an_end(&mut self, cause: Cause, points: &[Point], crowd: Crowd) -> Vec<(Visit, Option<Ran>)> {
-        let desk = Arc::new(self.fresh_desk().await);
-        let (forks, others): (Vec<Point>, Vec<Point>) =
-            points.iter().copied().partition(|point| point.role == Role::RunnersFork);
-        let mut seen = Vec::new();
-        let alone = TIMEOUT_ALONE.max(self.start_took * 5);
-        // While one of these is held, no other start can come about.
-        for point in forks {
-            seen.push(end::visit(&desk, point, cause, alone).await);
-        }
-        let in_time = (TIMEOUT * 3 / 4).as_micros() / self.start_took.as_micros().max(1);
-        let (at_once, timeout) = match (crowd, cause) {
-            (Crowd::OneByOne, _) => (1, alone),
-            (Crowd::Many, Cause::Timeout) => (in_time.clamp(1, TIMEOUTS_AT_ONCE) as usize, TIMEOUT.max(alone)),
-            (Crowd::Many, _) => (AT_ONCE, TIMEOUT),
-        };
-        let (places, mut visits) = (Arc::new(Semaphore::new(at_once)), JoinSet::new());
-        for point in others {
-            let place = Arc::clone(&places).acquire_owned().await.expect("a semaphore that is never closed");
-            let desk = Arc::clone(&desk);
-            visits.spawn(async move {
-                let seen = end::visit(&desk, point, cause, timeout).await;
-                drop(place);
-                seen
-            });
-        }
-        seen.extend(visits.join_all().await);
-        let left = self.runner.ground.survivors.wait_until_nothing_is_left(&[], GONE);
-        if let (Some((visit, _)), false) = (seen.last_mut(), left.is_empty()) {
-            visit.add(format!("after one of the visits of {cause}: {left:?}"));
-            self.runner.ground.survivors.end_what_is_left();
         }
         seen
     }
