@@ -145,7 +145,7 @@ pub struct Limits {
     /// Processes and threads of the whole tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pids: Option<u64>,
-    /// Processor time of the whole tree, in seconds.
+    /// Processor time of each process, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<u64>,
     /// The largest file that a process may write, in bytes.

@@ -73,6 +73,8 @@ fn run(control: &Control, runner: BorrowedFd<'_>) -> Result<ExitCode, StageFailu
 ///
 /// The one gap, documented: helper and Runner killed in the same moment.
 fn supervise(control: &Control, runner: BorrowedFd<'_>, command: &CommandSpec) -> Result<ExitCode, StageFailure> {
+    // The command has this process's uid: it must not be able to trace it, read the plan or forge its own end.
+    nix::sys::prctl::set_dumpable(false).map_err(|e| sandbox_failure("hide from the command", &e.into()))?;
     sys::become_subreaper().map_err(|e| sandbox_failure("become a subreaper", &e))?;
     lifeline::disarm().map_err(|e| sandbox_failure("outlive the Runner for a moment", &e))?;
     control.send(&FromSandbox::Supervised);

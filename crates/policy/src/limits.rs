@@ -8,10 +8,10 @@ use crate::TimeoutPolicy;
 /// The limits in force.
 pub(crate) fn effective(workspace: Limits, request: Limits) -> Result<Limits, RunnerError> {
     let limits = workspace.narrowed_by(request);
-    // The limit of a whole tree needs a cgroup, which the Runner does not make yet.
+    // The limit of a whole tree needs a cgroup's controllers, which this version does not use yet.
     let of_the_tree = [("memory_bytes", limits.memory_bytes), ("pids", limits.pids)];
     if let Some((name, _)) = of_the_tree.into_iter().find(|(_, value)| value.is_some()) {
-        let message = format!("enforce limits.{name}: it needs a cgroup of the Runner's own");
+        let message = format!("enforce limits.{name}: this version does not use the cgroup controllers that it needs");
         return Err(RunnerError::new(ErrorCode::LimitUnsupported, message)
             .with_hint("leave it out here and in the workspace's registry entry"));
     }

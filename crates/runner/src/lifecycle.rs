@@ -417,11 +417,21 @@ impl Lifecycle {
     fn limit(&self) -> Option<LimitName> {
         match self.command {
             Some(CommandEnd::Signal(libc::SIGXCPU)) if self.terms.limits.cpu_seconds.is_some() => Some(LimitName::Cpu),
+            // One that ignores the first signal is killed a second later.
+            Some(CommandEnd::Signal(libc::SIGKILL)) if self.spent_its_cpu_limit() => Some(LimitName::Cpu),
             Some(CommandEnd::Signal(libc::SIGXFSZ)) if self.terms.limits.file_bytes.is_some() => {
                 Some(LimitName::FileSize)
             }
             _ => None,
         }
+    }
+
+    fn spent_its_cpu_limit(&self) -> bool {
+        let used = self.usage.map_or(0, |usage| usage.user_ms + usage.system_ms);
+        self.terms
+            .limits
+            .cpu_seconds
+            .is_some_and(|seconds| used + 100 >= seconds.saturating_add(1).saturating_mul(1000))
     }
 
     fn outcome(&self) -> Outcome {

@@ -233,6 +233,17 @@ fn a_limit_that_the_kernel_kept_is_named() {
     state.on(exited(CommandEnd::Signal(libc::SIGXCPU), 0));
     let end = ended(finish(&mut state));
     assert_eq!((end.cause, end.limit, end.termination), (EndedBy::Limit, Some(LimitName::Cpu), Termination::Signaled));
+    // One that ignores SIGXCPU gets SIGKILL a second later; a SIGKILL before that is somebody else's.
+    let spent = |ms| Event::Exited {
+        end: CommandEnd::Signal(libc::SIGKILL),
+        usage: TreeUsage { user_ms: ms, ..usage() },
+        leftovers: 0,
+    };
+    for (ms, cause) in [(2010, EndedBy::Limit), (500, EndedBy::Command)] {
+        let mut state = started(Terms { limits, ..terms() });
+        state.on(spent(ms));
+        assert_eq!(ended(finish(&mut state)).cause, cause);
+    }
     // Without such a limit it is a signal like any other.
     let mut state = started(terms());
     state.on(exited(CommandEnd::Signal(libc::SIGXCPU), 0));

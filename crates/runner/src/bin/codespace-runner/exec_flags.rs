@@ -34,7 +34,7 @@ pub(crate) struct ExecFlags {
     /// Processes and threads of the whole tree.
     #[arg(long, value_name = "COUNT")]
     limit_pids: Option<u64>,
-    /// Processor time of the whole tree.
+    /// Processor time of each process.
     #[arg(long, value_name = "DURATION", value_parser = values::seconds)]
     limit_cpu: Option<u64>,
     /// The largest file that a process may write.
