@@ -13,6 +13,8 @@ use crate::{HostFacts, NetworkPolicy, Registry, SandboxChoice, Workspace, comman
 
 const DEFAULT_LINGER_MS: u64 = 250;
 const DEFAULT_OUTPUT_BYTES: u64 = 1024 * 1024;
+/// No process keeps more, whatever it asks for: a flood must not become the Runner's memory.
+const MOST_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 const DEFAULT_ROWS: u16 = 24;
 const DEFAULT_COLS: u16 = 80;
 
@@ -75,7 +77,7 @@ pub fn admit(registry: &Registry, request: &ExecRequest, host: &HostFacts) -> Re
         limits,
         grace_ms: request.grace_ms,
         linger_ms: request.linger_ms.unwrap_or(DEFAULT_LINGER_MS),
-        output_bytes: request.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES),
+        output_bytes: request.output_bytes.unwrap_or(DEFAULT_OUTPUT_BYTES).min(MOST_OUTPUT_BYTES),
         on_full: request.on_full,
         tty: request.tty,
         rows: request.rows.unwrap_or(DEFAULT_ROWS),

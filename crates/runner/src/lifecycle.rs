@@ -26,6 +26,9 @@ use codespace_linux_sandbox_protocol::{CommandEnd, StageFailure, TreeUsage};
 /// How long a tree may take to be seen gone before `exited` is published without that.
 pub(crate) const PROOF: Duration = Duration::from_secs(2);
 
+/// What a command leaves that was not counted has at least so long before it is ended.
+pub(crate) const UNSEEN: Duration = Duration::from_millis(100);
+
 /// How long a helper may take to leave after its sandbox has ended by itself.
 pub(crate) const HELPER: Duration = Duration::from_millis(500);
 
@@ -329,12 +332,13 @@ impl Lifecycle {
         }
         self.cause = Some(if self.limit().is_some() { EndedBy::Limit } else { EndedBy::Command });
         actions.push(Action::Show(Phase::Ending));
-        if leftovers > 0 {
-            if self.terms.linger.is_zero() {
-                self.kill(actions);
-            } else {
-                actions.push(Action::Arm(Timer::Linger, self.terms.linger));
-            }
+        if leftovers > 0 && self.terms.linger.is_zero() {
+            self.kill(actions);
+        } else {
+            // Also where none was counted: one that hides from the count must not stay for ever. With none, the tree is
+            // gone before this fires.
+            let least = if leftovers == 0 { UNSEEN } else { Duration::ZERO };
+            actions.push(Action::Arm(Timer::Linger, self.terms.linger.max(least)));
         }
     }
 

@@ -45,11 +45,24 @@ fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
+/// A process whose first thread has ended is shown as a zombie while other threads of it go on.
 fn lives(pid: i32) -> bool {
-    // The name stands in parentheses and may hold anything, also a parenthesis; the state follows the last one.
-    let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { return false };
-    let after = stat.iter().rposition(|byte| *byte == b')').map(|at| &stat[at + 1..]);
-    !matches!(after.and_then(|rest| rest.get(1)), None | Some(b'Z' | b'X'))
+    match state(&format!("/proc/{pid}/stat")) {
+        None => false,
+        Some(b'Z' | b'X') => {
+            let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+            let states = threads.flatten().filter_map(|thread| state(thread.path().join("stat").to_str()?));
+            states.into_iter().any(|state| !matches!(state, b'Z' | b'X'))
+        }
+        Some(_) => true,
+    }
+}
+
+/// The name stands in parentheses and may hold anything, also a parenthesis; the state follows the last one.
+fn state(path: &str) -> Option<u8> {
+    let stat = fs::read(path).ok()?;
+    let after = stat.iter().rposition(|byte| *byte == b')')?;
+    stat.get(after + 2).copied()
 }
 
 #[cfg(test)]

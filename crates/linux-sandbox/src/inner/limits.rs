@@ -16,7 +16,7 @@ pub(super) fn set(limits: &Rlimits) -> io::Result<()> {
     if let Some(seconds) = limits.cpu_seconds {
         let (_, hard) = getrlimit(Resource::RLIMIT_CPU)?;
         // SIGXCPU at the soft limit tells which limit it was; a program that catches it is killed a second later.
-        setrlimit(Resource::RLIMIT_CPU, seconds.min(hard), (seconds + 1).min(hard))?;
+        setrlimit(Resource::RLIMIT_CPU, seconds.min(hard), seconds.saturating_add(1).min(hard))?;
     }
     Ok(())
 }

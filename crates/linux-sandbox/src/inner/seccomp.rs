@@ -2,9 +2,11 @@
 //!
 //! - Refused with EPERM: what would build a new sandbox inside (and reach kernel code that an ordinary program never
 //!   does), change the machine, or push characters into a terminal.
+//!   It also refuses the set-user-ID and set-group-ID bits (a file that has them works on the host, outside the sandbox),
+//!   and new limits for another process (the kernel goes by the uid alone, which is also that of the inner stage).
 //! - Refused with EAFNOSUPPORT: sockets of any family but UNIX, INET, INET6 and routing netlink, and raw ones.
 //! - Answered with ENOSYS, as by an older kernel, so that programs fall back: `clone3` (its flags lie in memory, where a
-//!   filter cannot read them; `clone` shows them), `io_uring` (it runs system calls that no filter sees), and the x32 calls
+//!   filter cannot read them; `clone` shows them), `openat2` (likewise; `openat` shows its mode), `io_uring` (it runs system calls that no filter sees), and the x32 calls
 //!   (the same calls under other numbers).
 //! - A call of another architecture (32-bit) kills the process: numbers mean other calls there.
 
@@ -87,8 +89,13 @@ const NAMESPACES: [i32; 8] = [
     0x80, // CLONE_NEWTIME, which libc has not everywhere
 ];
 
-const NOT_THERE: [i64; 4] =
-    [libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+const NOT_THERE: [i64; 5] = [
+    libc::SYS_openat2,
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
 
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
@@ -129,8 +136,61 @@ fn forbidden() -> Result<Rules, seccompiler::BackendError> {
     let pushes = [libc::TIOCSTI, 0x541C /* TIOCLINUX */]
         .map(|request| SeccompRule::new(vec![SeccompCondition::new(1, Len::Dword, Op::Eq, request)?]));
     rules.insert(libc::SYS_ioctl, pushes.into_iter().collect::<Result<_, _>>()?);
+    rules.insert(
+        libc::SYS_prlimit64,
+        vec![SeccompRule::new(vec![
+            SeccompCondition::new(0, Len::Dword, Op::Ne, 0)?,
+            SeccompCondition::new(2, Len::Qword, Op::Ne, 0)?,
+        ])?],
+    );
+    for (call, argument) in MODES {
+        rules.insert(*call, set_id(*argument, &[])?);
+    }
+    for (call, flags, argument) in CREATES {
+        rules.insert(*call, set_id(*argument, &[*flags])?);
+    }
     #[cfg(target_arch = "x86_64")]
     rules.extend([libc::SYS_iopl, libc::SYS_ioperm].map(|call| (call, Vec::new())));
+    Ok(rules)
+}
+
+/// Calls that take a mode, and which argument it is.
+const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (452 /* fchmodat2, which libc has not everywhere */, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_mknodat, 2),
+];
+
+/// Calls that take a mode only when their flags say that a file is made: the flags' argument, the mode's.
+const CREATES: &[(i64, u8, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1, 2),
+    (libc::SYS_openat, 2, 3),
+];
+
+/// One rule for each bit, and for each flag with which the mode counts.
+fn set_id(mode: u8, flags: &[u8]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    /// Of O_TMPFILE, the bit that is its own.
+    const TMPFILE: u64 = 0o20_000_000;
+    let bit = |argument: u8, bit: u64| SeccompCondition::new(argument, Len::Dword, Op::MaskedEq(bit), bit);
+    let mut rules = Vec::new();
+    for set in [u64::from(libc::S_ISUID), u64::from(libc::S_ISGID)] {
+        match flags {
+            [] => rules.push(SeccompRule::new(vec![bit(mode, set)?])?),
+            [flags, ..] => {
+                for makes in [libc::O_CREAT as u64, TMPFILE] {
+                    rules.push(SeccompRule::new(vec![bit(*flags, makes)?, bit(mode, set)?])?);
+                }
+            }
+        }
+    }
     Ok(rules)
 }
 

@@ -58,7 +58,8 @@ fn ended(outcome: Outcome) -> Ended {
 #[test]
 fn a_command_that_ends_without_leftovers_is_told_at_once() {
     let mut state = started(terms());
-    assert_eq!(state.on(exited(CommandEnd::Code(3), 0)), [Action::Show(Phase::Ending)]);
+    let actions = state.on(exited(CommandEnd::Code(3), 0));
+    assert!(!actions.contains(&Action::KillTree), "{actions:?}");
     let end = ended(finish(&mut state));
     assert_eq!((end.cause, end.termination), (EndedBy::Command, Termination::Exited));
     assert_eq!((end.command, end.unconfirmed), (Some(CommandEnd::Code(3)), None));
@@ -72,6 +73,15 @@ fn leftovers_have_their_time_and_are_then_ended() {
     assert!(state.on(Event::Fired(Timer::Linger)).contains(&Action::KillTree));
     let end = ended(finish(&mut state));
     assert_eq!((end.cause, end.leftovers), (EndedBy::Command, 2));
+}
+
+#[test]
+fn what_hides_from_the_count_does_not_stay_for_ever() {
+    let mut state = started(Terms { linger: Duration::ZERO, ..terms() });
+    let actions = state.on(exited(CommandEnd::Code(0), 0));
+    assert!(actions.contains(&Action::Arm(Timer::Linger, UNSEEN)), "{actions:?}");
+    assert!(state.on(Event::Fired(Timer::Linger)).contains(&Action::KillTree));
+    assert_eq!(ended(finish(&mut state)).cause, EndedBy::Command);
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub(crate) struct Stdin {
 struct State {
     /// Gone once it is closed.
     jobs: Option<mpsc::UnboundedSender<Job>>,
-    keys: VecDeque<(String, Outcome)>,
+    /// With what was written, as a hash: the same key with other data is a mistake that must not pass for a retry.
+    keys: VecDeque<(String, u64, Outcome)>,
 }
 
 /// The side of the task that writes.
@@ -80,9 +81,14 @@ impl Stdin {
         key: Option<String>,
     ) -> Result<impl Future<Output = Result<u64, Refusal>> + use<>, RunnerError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = key.as_ref().and_then(|key| state.keys.iter().find(|(known, _)| known == key));
+        let data = hash(&bytes);
+        let known = key.as_ref().and_then(|key| state.keys.iter().find(|(known, ..)| known == key));
         let outcome = match known {
-            Some((_, outcome)) => outcome.clone(),
+            Some((_, known, _)) if *known != data => {
+                let message = "write to stdin: this write_key was used for other data";
+                return Err(RunnerError::new(ErrorCode::KeyConflict, message).with_hint("use a new key for new data"));
+            }
+            Some((.., outcome)) => outcome.clone(),
             None => {
                 let Some(jobs) = &state.jobs else { return Err(self.closed()) };
                 let waiting = self.queued.load(Ordering::Relaxed);
@@ -100,7 +106,7 @@ impl Stdin {
                     if state.keys.len() == KEYS {
                         state.keys.pop_front();
                     }
-                    state.keys.push_back((key, outcome.clone()));
+                    state.keys.push_back((key, data, outcome.clone()));
                 }
                 outcome
             }
@@ -134,6 +140,13 @@ impl Stdin {
         };
         RunnerError::new(ErrorCode::StdinClosed, message).with_hint(hint)
     }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 async fn wait(mut outcome: Outcome) -> Result<u64, Refusal> {
@@ -188,10 +201,13 @@ fn refusal(error: io::Error) -> Refusal {
 async fn write_all(input: &AsyncFd<OwnedFd>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let mut ready = input.writable().await?;
+        let closed = ready.ready().is_write_closed();
         match ready.try_io(|fd| Ok(nix::unistd::write(fd.get_ref(), bytes)?)) {
             Ok(Ok(written)) => bytes = &bytes[written..],
             Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(Err(error)) => return Err(error),
+            // A terminal whose other side is gone takes nothing any more, but stays "ready": that would go round for ever.
+            Err(_would_block) if closed => return Err(io::Error::from_raw_os_error(libc::EIO)),
             Err(_would_block) => {}
         }
     }
