@@ -10,8 +10,6 @@ use codespace_linux_sandbox_protocol::Engine;
 use codespace_policy::{HostFacts, Registry};
 use tokio::sync::watch;
 
-use crate::cgroups::Cgroups;
-use crate::launch::Spawner;
 use crate::linux_sandbox::{self, DoctorReport, HelperLocation};
 use crate::process::{Launcher, Retention, Table};
 use crate::session::Session;
@@ -63,14 +61,12 @@ impl InProcessRunner {
     /// `RESOURCE_UNAVAILABLE`: the operating system gave no thread.
     pub async fn start(config: RunnerConfig) -> Result<Self, RunnerError> {
         let report = linux_sandbox::probe(&config.helper).await;
-        let spawner = Spawner::start().map_err(|error: io::Error| RunnerError {
+        let host = host_facts(&report, config.forbidden);
+        let helper = report.helper.clone().unwrap_or_default();
+        let launcher = Launcher::start(helper, config.registry, host).map_err(|error: io::Error| RunnerError {
             errno: error.raw_os_error(),
             ..RunnerError::new(ErrorCode::ResourceUnavailable, format!("start the spawner thread: {error}"))
         })?;
-        let host = host_facts(&report, config.forbidden);
-        let helper = report.helper.clone().unwrap_or_default();
-        let cgroups = Cgroups::open();
-        let launcher = Launcher { spawner: Arc::new(spawner), helper, cgroups, registry: config.registry, host };
         let shared = Shared {
             sandbox: SandboxInfo {
                 engine: report.engine,
@@ -91,7 +87,7 @@ impl InProcessRunner {
         Session::new(Arc::clone(&self.shared), number)
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

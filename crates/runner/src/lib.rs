@@ -21,17 +21,40 @@
 //! This crate does not know mounts (the helper's), what may be seen and why (policy's), nor MCP.
 
 mod api;
+#[cfg(target_os = "linux")]
 mod cgroups;
+#[cfg(target_os = "linux")]
 mod control;
+#[cfg(target_os = "linux")]
 mod fault;
 mod in_process;
+#[cfg(target_os = "linux")]
 mod launch;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only the owner of a running command follows it, which there is on Linux alone")
+)]
 mod lifecycle;
 pub mod linux_sandbox;
+#[cfg(target_os = "linux")]
 mod orphans;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(unused_imports, reason = "only a running command has output to read, which there is on Linux alone")
+)]
+#[cfg_attr(
+    not(any(target_os = "linux", test)),
+    expect(dead_code, reason = "but for the tests, only a running command writes output")
+)]
 mod output;
+#[cfg(target_os = "linux")]
 mod proc_stat;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "the owner that fails every start needs neither the questions nor the answers")
+)]
 mod process;
+#[cfg(target_os = "linux")]
 mod sandbox_tree;
 mod session;
 mod sys;

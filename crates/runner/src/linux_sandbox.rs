@@ -100,8 +100,8 @@ pub async fn doctor() -> DoctorReport {
 /// Tries everything for real. Takes some ten milliseconds, and at most ten seconds.
 pub async fn probe(location: &HelperLocation) -> DoctorReport {
     if !cfg!(target_os = "linux") {
-        let what = "sandboxes exist on Linux only".to_owned();
-        let remedy = "register a workspace with \"sandbox\": \"none\" to run commands without one".to_owned();
+        let what = "commands run on Linux only in this version".to_owned();
+        let remedy = "run codespace-runner on a Linux machine, or in a Linux virtual machine".to_owned();
         return DoctorReport::broken(None, Finding { what, remedy });
     }
     let helper = match location.find() {
@@ -167,6 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[cfg(target_os = "linux")]
     async fn a_helper_that_says_nothing_is_a_finding() {
         let report = probe(&HelperLocation::Path("/bin/true".into())).await;
         assert!(!report.works && report.findings[0].what.contains("/bin/true"), "{report:?}");

@@ -5,8 +5,14 @@
 //! see of it; everyone else asks the owner through [`Slot::request_kill`] and [`Slot::signal`], and reads the journal.
 
 mod admission;
+#[cfg(target_os = "linux")]
 mod end;
+#[cfg(target_os = "linux")]
 mod owner;
+#[cfg(not(target_os = "linux"))]
+#[path = "process/owner_elsewhere.rs"]
+mod owner;
+#[cfg(target_os = "linux")]
 mod standard_io;
 mod status;
 mod stdin;
@@ -34,6 +40,8 @@ pub(crate) struct Slot {
     pub(crate) request: ExecRequest,
     /// What was decided about it, as far as others may see.
     pub(crate) terms: status::Terms,
+    /// Whether the sandbox helper launched it, with or without a sandbox: then its end begins with the walk.
+    pub(crate) sandboxed: bool,
     /// Ends with the connection of this session, where its lifetime says so.
     pub(crate) session: u64,
     pub(crate) journal: Journal,
@@ -93,6 +101,8 @@ impl Slot {
             terms: status::Terms::new(&admitted),
             journal: Journal::new(admitted.output_bytes, admitted.on_full),
             request,
+            // Nothing else launches one.
+            sandboxed: cfg!(target_os = "linux"),
             session,
             stdin,
             asks,
@@ -207,5 +217,5 @@ impl Drop for AnswerPending {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;

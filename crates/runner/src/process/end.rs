@@ -60,17 +60,10 @@ pub(super) fn kill_pipe_root(target: &Target) -> Seen {
     seen
 }
 
-#[cfg(target_os = "linux")]
 fn nothing_below(root: i32) -> bool {
     crate::sandbox_tree::is_empty(root)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn nothing_below(_: i32) -> bool {
-    false
-}
-
-#[cfg(target_os = "linux")]
 fn walk(root: i32) {
     match crate::sandbox_tree::kill_descendants(root) {
         Ok(walk) => tracing::debug!(root, killed = walk.killed, stood_still = walk.stood_still, "walked"),
@@ -78,9 +71,6 @@ fn walk(root: i32) {
         Err(refused) => tracing::debug!(root, %refused, "no walk"),
     }
 }
-
-#[cfg(not(target_os = "linux"))]
-fn walk(_: i32) {}
 
 fn kill(handle: &AsyncPidFd, what: &str) {
     match handle.get().signal(libc::SIGKILL) {

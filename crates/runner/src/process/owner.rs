@@ -44,6 +44,15 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
+    /// Starts the thread that roots are started from, and finds the place of their cgroups.
+    ///
+    /// # Errors
+    /// The operating system gave no thread.
+    pub(crate) fn start(helper: PathBuf, registry: Registry, host: HostFacts) -> io::Result<Self> {
+        let spawner = Arc::new(Spawner::start()?);
+        Ok(Self { spawner, helper, cgroups: Cgroups::open(), registry, host })
+    }
+
     /// Looks at the disk, which may block for long where that is a network's.
     fn plan(&self, admitted: &Admitted, slot: &Slot) -> Result<Planned, RunnerError> {
         let plan = codespace_policy::plan(&self.registry, admitted, &slot.request, &self.host, &HostDisk)?;
@@ -508,7 +517,7 @@ impl Owner {
             root: self.root.clone(),
             first: self.first.clone(),
             cgroup: self.cgroup.as_ref().map(|(leaf, _)| Arc::clone(leaf)),
-            sandboxed: cfg!(target_os = "linux"),
+            sandboxed: self.slot.sandboxed,
         };
         self.walk = Some(tokio::task::spawn_blocking(move || kill_pipe_root(&target)));
     }

@@ -7,12 +7,14 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+#[cfg(target_os = "linux")]
 use super::pidfd::PidFd;
 
 /// A value that owns one descriptor, opened before the value was made and closed when it is dropped.
 pub(crate) trait OwnsDescriptor: AsRawFd {}
 
 impl OwnsDescriptor for OwnedFd {}
+#[cfg(target_os = "linux")]
 impl OwnsDescriptor for PidFd {}
 
 /// Hands the descriptor to the current runtime's reactor.

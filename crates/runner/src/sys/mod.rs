@@ -1,8 +1,12 @@
 //! What the kernel offers and nobody wraps: the crate's only `unsafe`, a named file per kernel feature.
 
 pub(crate) mod async_fd;
+#[cfg(target_os = "linux")]
 pub(crate) mod memfd;
+#[cfg(target_os = "linux")]
 pub(crate) mod orphan;
+#[cfg(target_os = "linux")]
 pub(crate) mod pidfd;
+#[cfg(target_os = "linux")]
 pub(crate) mod spawn;
 pub(crate) mod subreaper;

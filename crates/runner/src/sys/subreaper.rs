@@ -1,8 +1,10 @@
 //! What loses its parent below this process comes to this process, and not to the host's pid 1.
 
 use std::io;
+#[cfg(target_os = "linux")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(target_os = "linux")]
 static SUBREAPER: AtomicBool = AtomicBool::new(false);
 
 /// Makes this process a subreaper: whatever loses its parent below it comes to it. From then on, **every** child that the
@@ -31,6 +33,7 @@ pub fn become_subreaper() -> io::Result<()> {
 }
 
 /// Whether [`become_subreaper`] was called.
+#[cfg(target_os = "linux")]
 pub(crate) fn is_subreaper() -> bool {
     SUBREAPER.load(Ordering::SeqCst)
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use codespace_domain::{ErrorCode, RunnerError};
 
-/// The most bytes of a socket's path, as `sockaddr_un` holds 108 with the final NUL.
-pub(super) const MAX_SOCKET_PATH: usize = 107;
+/// The most bytes of a socket's path, as `sockaddr_un` holds 108 with the final NUL, and 104 on the BSDs and macOS.
+pub(super) const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// Why the Runner cannot listen on a path.
 #[derive(Debug, thiserror::Error)]

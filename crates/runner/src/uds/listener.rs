@@ -4,14 +4,13 @@
 //! refusal that a peer of another uid is sent.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::Path;
 
 use codespace_domain::{ErrorCode, RunnerError};
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
-use nix::sys::stat::{Mode, fchmod};
 use nix::unistd::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 
@@ -70,18 +69,39 @@ impl Listener {
 }
 
 fn open_socket(path: &Path) -> io::Result<UnixListener> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    // Linux takes the new path's mode from the socket's own, less the umask. A chmod after the bind would leave a moment
-    // with a wider mode, and a umask for the bind would be one for every other thread too.
-    fchmod(socket.as_fd(), Mode::S_IRUSR | Mode::S_IWUSR)?;
+    let socket = private_socket()?;
     bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     if std::fs::symlink_metadata(path)?.permissions().mode() & 0o777 != 0o600 {
-        // A umask that takes the owner's own bits.
+        // A umask that takes the owner's own bits; elsewhere than on Linux, any umask.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     }
     listen(&socket, Backlog::MAXCONN)?;
     UnixListener::from_std(StdUnixListener::from(socket))
+}
+
+/// Close-on-exec and non-blocking from its first instant, and what is bound to it is the owner's alone from its own.
+#[cfg(target_os = "linux")]
+fn private_socket() -> io::Result<OwnedFd> {
+    use nix::sys::stat::{Mode, fchmod};
+
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    // Linux takes the new path's mode from the socket's own, less the umask. A chmod after the bind would leave a moment
+    // with a wider mode, and a umask for the bind would be one for every other thread too.
+    fchmod(socket.as_fd(), Mode::S_IRUSR | Mode::S_IWUSR)?;
+    Ok(socket)
+}
+
+/// Elsewhere a socket has no mode to set: its path is closed to others after the bind, and meanwhile by its directory. A
+/// program that another thread starts between the calls inherits the descriptor.
+#[cfg(not(target_os = "linux"))]
+fn private_socket() -> io::Result<OwnedFd> {
+    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None)?;
+    fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    crate::sys::async_fd::set_nonblocking(socket.as_fd())?;
+    Ok(socket)
 }
 
 /// One refusal, if the socket takes it at once.

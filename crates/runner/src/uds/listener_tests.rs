@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use super::error::MAX_SOCKET_PATH;
 use super::{BindError, Listener};
 
 fn private() -> (TempDir, PathBuf) {
@@ -110,7 +111,7 @@ async fn a_path_that_no_socket_can_have_is_said_so() {
     let (directory, _) = private();
     let error = Listener::bind(&directory.path().join("x".repeat(120))).unwrap_err();
     assert!(matches!(error, BindError::PathTooLong { .. }), "{error}");
-    assert!(error.to_string().contains("107"));
+    assert!(error.to_string().contains(&MAX_SOCKET_PATH.to_string()));
 }
 
 #[tokio::test]
