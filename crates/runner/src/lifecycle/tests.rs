@@ -1,3 +1,4 @@
+use codespace_domain::Limits;
 use proptest::prelude::*;
 
 use super::*;

@@ -3,69 +3,37 @@
 //! Everything that can wake it is one `select!`: what is asked of it, the launch, the control socket, the two handles,
 //! the walk, the timers, the pumps. It never blocks; the walk has a thread of its own.
 
+mod acting;
+mod launching;
+mod wake;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use codespace_domain::{Background, EndedBy, ErrorCode, RunnerError, Stage};
-use codespace_linux_sandbox_protocol::{CommandEnd, FromSandbox, Plan, StageFailure, ToSandbox};
-use codespace_policy::{Admitted, HostDisk, HostFacts, Registry};
+use codespace_linux_sandbox_protocol::{FromSandbox, StageFailure, ToSandbox};
 use codespace_pty::Size;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::end::{Seen, Target, kill_pipe_root};
+pub(crate) use launching::Launcher;
+
+use self::launching::{Launch, engine_ended, start_failed};
+use self::wake::Woken;
+use super::end::Seen;
 use super::standard_io::StandardIo;
 use super::{Ask, End, Seat, Slot, Table, Visible, status, stdin};
-use crate::cgroups::{Cgroups, Events, Leaf};
+use crate::cgroups::{Events, Leaf};
 use crate::control::{Control, Received};
-use crate::launch::{LaunchError, Root, Spawner};
-use crate::lifecycle::{Action, Event, Lifecycle, Outcome, Terms, Timer, Used};
+use crate::lifecycle::{Event, Lifecycle, Terms, Timer};
 use crate::output::Pumps;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
 
-/// How long the pipes may stay open after the tree is gone: only where somebody outside the tree holds them.
-const DRAIN: Duration = Duration::from_millis(500);
-
 /// Between two looks at a dead root that a tracer keeps.
 const REAP_AGAIN: Duration = Duration::from_millis(10);
-
-/// How roots are started.
-pub(crate) struct Launcher {
-    pub(crate) spawner: Arc<Spawner>,
-    pub(crate) helper: PathBuf,
-    pub(crate) cgroups: Option<Cgroups>,
-    pub(crate) registry: Registry,
-    pub(crate) host: HostFacts,
-}
-
-impl Launcher {
-    /// Starts the thread that roots are started from, and finds the place of their cgroups.
-    ///
-    /// # Errors
-    /// The operating system gave no thread.
-    pub(crate) fn start(helper: PathBuf, registry: Registry, host: HostFacts) -> io::Result<Self> {
-        let spawner = Arc::new(Spawner::start()?);
-        Ok(Self { spawner, helper, cgroups: Cgroups::open(), registry, host })
-    }
-
-    /// Looks at the disk, which may block for long where that is a network's.
-    fn plan(&self, admitted: &Admitted, slot: &Slot) -> Result<Planned, RunnerError> {
-        let plan = codespace_policy::plan(&self.registry, admitted, &slot.request, &self.host, &HostDisk)?;
-        let leaf = self.cgroups.as_ref().and_then(|cgroups| match cgroups.leaf(slot.id) {
-            Ok(leaf) => Some(Arc::new(leaf)),
-            Err(error) => {
-                tracing::warn!(%error, "failed to make a cgroup; the process does without");
-                None
-            }
-        });
-        Ok(Planned { plan, leaf })
-    }
-}
 
 /// Owns one process from its slot to its end; returns when the root is reaped.
 pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, table: Arc<Table>) {
@@ -124,19 +92,6 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
     owner.run(asks).await;
 }
 
-/// Ready to be started.
-struct Planned {
-    plan: Plan,
-    leaf: Option<Arc<Leaf>>,
-}
-
-/// How far the start of the root is.
-enum Launch {
-    Planning(JoinHandle<Result<Planned, RunnerError>>),
-    Starting(Pin<Box<dyn Future<Output = Result<Root, LaunchError>> + Send>>),
-    Over,
-}
-
 struct Owner {
     slot: Arc<Slot>,
     table: Arc<Table>,
@@ -173,21 +128,6 @@ struct Owner {
     adoption: Option<JoinHandle<bool>>,
     drained_asked: bool,
     published: bool,
-}
-
-/// What woke the owner.
-enum Woken {
-    Ask(Option<Ask>),
-    Planned(Result<Planned, RunnerError>),
-    Launched(Result<Root, LaunchError>),
-    Control(io::Result<Option<Received>>),
-    RootDead,
-    FirstDead,
-    CgroupEmpty(io::Result<()>),
-    Walked(Seen),
-    OrphansEnded(bool),
-    Timer(Timer),
-    Drained,
 }
 
 impl Owner {
@@ -275,32 +215,6 @@ impl Owner {
         }
     }
 
-    async fn next(&mut self, asks: &mut mpsc::UnboundedReceiver<Ask>, asked: bool) -> Woken {
-        let timer = self.timers.iter().min_by_key(|(_, at)| *at).copied();
-        let walking = self.walk.is_some();
-        tokio::select! {
-            // In this order: what the sandbox had to say is heard before its end is looked at.
-            biased;
-            ask = asks.recv(), if asked => Woken::Ask(ask),
-            received = hear(self.control.as_ref()) => Woken::Control(received),
-            woken = until_launched(&mut self.launch) => woken,
-            seen = until_joined(self.walk.as_mut()) => Woken::Walked(seen.unwrap_or(Seen::Nothing)),
-            all = until_joined(self.adoption.as_mut()) => Woken::OrphansEnded(all.unwrap_or(false)),
-            // The walk needs the root's pid to be the root's.
-            () = until_dead(self.root.as_ref().map(|(_, handle)| handle)), if !walking && self.reap_again.is_none() => Woken::RootDead,
-            () = until(self.reap_again), if !walking => Woken::RootDead,
-            () = until_dead(self.first.as_ref()) => Woken::FirstDead,
-            outcome = until_empty(self.cgroup.as_ref()), if self.lifecycle.is_ending() && self.root.is_none() => {
-                Woken::CgroupEmpty(outcome)
-            }
-            () = until_drained(self.pumps.as_mut()), if self.drained_asked => Woken::Drained,
-            timer = until_fired(timer) => {
-                self.timers.retain(|(kind, _)| *kind != timer);
-                Woken::Timer(timer)
-            }
-        }
-    }
-
     fn asked(&mut self, ask: Ask) {
         match ask {
             Ask::End { cause, grace } => self.feed(Event::End { cause, grace }),
@@ -323,61 +237,6 @@ impl Owner {
                     _ => Err(self.slot.not_running()),
                 };
                 done.send(outcome).ok();
-            }
-        }
-    }
-
-    fn planned(&mut self, planned: Result<Planned, RunnerError>) {
-        self.launch = Launch::Over;
-        match planned {
-            Ok(Planned { plan, leaf }) => {
-                let entrance = leaf.and_then(|leaf| match (leaf.entrance(), leaf.watch()) {
-                    (Ok(entrance), Ok(events)) => {
-                        self.cgroup = Some((leaf, Some(events)));
-                        Some(entrance)
-                    }
-                    (Err(error), _) | (_, Err(error)) => {
-                        tracing::warn!(%error, "failed to use a cgroup; the process does without");
-                        None
-                    }
-                });
-                let launcher = Arc::clone(&self.launcher);
-                let start = async move { launcher.spawner.launch(&launcher.helper, &plan, entrance).await };
-                self.launch = Launch::Starting(Box::pin(start));
-                if self.cgroup.is_some() {
-                    self.feed(Event::InCgroup);
-                }
-            }
-            Err(refusal) => self.launch_failed(refusal),
-        }
-    }
-
-    fn launch_failed(&mut self, refusal: RunnerError) {
-        let failure = StageFailure {
-            stage: refusal.stage.unwrap_or(Stage::Prepare),
-            errno: refusal.errno,
-            message: refusal.message.clone(),
-        };
-        self.refusal = Some(refusal);
-        self.feed(Event::LaunchFailed(failure));
-    }
-
-    fn launched(&mut self, root: Result<Root, LaunchError>) {
-        self.launch = Launch::Over;
-        match root {
-            Ok(Root { pid, handle, control }) => {
-                self.root = Some((pid, Arc::new(handle)));
-                self.control = Some(control);
-                self.visible.send_modify(|visible| visible.pid = Some(pid));
-                if self.published {
-                    // It took so long that its end was told already. Nothing waits for it but its own end.
-                    self.kill_tree();
-                }
-                self.feed(Event::Launched);
-            }
-            Err(error) => {
-                let failure = StageFailure { stage: Stage::Sandbox, errno: error.errno(), message: error.to_string() };
-                self.feed(Event::LaunchFailed(failure));
             }
         }
     }
@@ -435,222 +294,5 @@ impl Owner {
             self.ending_since = Some(Instant::now());
         }
         self.perform(actions);
-    }
-
-    fn perform(&mut self, actions: Vec<Action>) {
-        for action in actions {
-            match action {
-                Action::AnswerHelper => self.say(&ToSandbox::Go),
-                Action::HandStdio => {
-                    if let (Some(control), Some(theirs)) = (&self.control, self.theirs.take()) {
-                        let fds = [theirs[0].as_fd(), theirs[1].as_fd(), theirs[2].as_fd()];
-                        if let Err(error) = control.send(&ToSandbox::Start, &fds) {
-                            // The sandbox is gone; its end of file follows.
-                            tracing::debug!(%error, "nobody took the command's descriptors");
-                        }
-                    }
-                }
-                Action::AskToEnd => {
-                    self.say(&ToSandbox::Signal { number: libc::SIGTERM });
-                    // A stopped command takes the first only when it goes on.
-                    self.say(&ToSandbox::Signal { number: libc::SIGCONT });
-                }
-                Action::AskSupervisor => self.say(&ToSandbox::End),
-                Action::KillTree => self.kill_tree(),
-                Action::Arm(timer, after) => self.arm(timer, after),
-                Action::AnnounceStart => {
-                    self.visible.send_modify(|visible| visible.started = true);
-                }
-                Action::Show(phase) => {
-                    self.visible.send_modify(|visible| visible.phase = Some(phase));
-                }
-                Action::Drain => {
-                    self.proven_at = Some(Instant::now());
-                    // Never handed over, or held by nobody: the pipes end here.
-                    self.theirs = None;
-                    if let Some(stdin) = self.stdin.take() {
-                        stdin.abort();
-                    }
-                    if let Some(pumps) = &self.pumps {
-                        pumps.drain(DRAIN);
-                    }
-                    self.drained_asked = true;
-                    if self.pumps.is_none() {
-                        self.slot.journal.close();
-                        self.feed(Event::Drained);
-                    }
-                }
-                Action::Publish(outcome) => self.publish(*outcome),
-            }
-        }
-    }
-
-    fn say(&self, message: &ToSandbox) {
-        let Some(control) = &self.control else { return };
-        if let Err(error) = control.send(message, &[]) {
-            tracing::debug!(%error, ?message, "nobody heard");
-        }
-    }
-
-    fn arm(&mut self, timer: Timer, after: Duration) {
-        let from = if timer == Timer::Timeout { self.accepted } else { Instant::now() };
-        // A time too far away to be told never comes.
-        let Some(at) = from.checked_add(after) else { return };
-        match self.timers.iter_mut().find(|(kind, _)| *kind == timer) {
-            // A second grace can only make it sooner.
-            Some((_, known)) => *known = at.min(*known),
-            None => self.timers.push((timer, at)),
-        }
-    }
-
-    fn kill_tree(&mut self) {
-        if let Launch::Planning(_) = self.launch {
-            // The look at the disk may go on, but nothing comes of it.
-            self.launch = Launch::Over;
-            self.feed(Event::Abandoned);
-            return;
-        }
-        if self.root.is_none() && self.first.is_none() && self.cgroup.is_none() {
-            return;
-        }
-        let target = Target {
-            root: self.root.clone(),
-            first: self.first.clone(),
-            cgroup: self.cgroup.as_ref().map(|(leaf, _)| Arc::clone(leaf)),
-            sandboxed: self.slot.sandboxed,
-        };
-        self.walk = Some(tokio::task::spawn_blocking(move || kill_pipe_root(&target)));
-    }
-
-    fn publish(&mut self, outcome: Outcome) {
-        let now = Instant::now();
-        let end = match outcome {
-            Outcome::Ended(mut ended) => {
-                // An end that was asked for leaves no one who could tell what was used; the cgroup still knows.
-                let cpu = self.cgroup.as_ref().and_then(|(leaf, _)| leaf.cpu_ms());
-                if let (None, Some((user_ms, system_ms))) = (ended.usage, cpu) {
-                    ended.usage = Some(Used { user_ms, system_ms, max_rss_bytes: None });
-                }
-                let proven = self.proven_at.unwrap_or(now);
-                let took = proven - self.ending_since.unwrap_or(proven).min(proven);
-                End::Ended(status::ended(&self.slot, &ended, now - self.accepted, took))
-            }
-            Outcome::StartFailed(failure) => {
-                self.table.forget(self.slot.id);
-                End::StartFailed(self.refusal.take().unwrap_or_else(|| start_failed(failure)))
-            }
-        };
-        if matches!(end, End::Ended(_)) {
-            self.table.ended(self.slot.id);
-        }
-        self.visible.send_modify(|visible| {
-            visible.phase = None;
-            visible.end = Some(end);
-        });
-        self.published = true;
-    }
-}
-
-fn engine_ended(end: CommandEnd, said: &str) -> String {
-    match (end, said) {
-        (CommandEnd::Code(code), "") => format!("the engine ended with exit code {code}"),
-        (CommandEnd::Signal(number), "") => format!("the engine was ended by signal {number}"),
-        (_, said) => said.to_owned(),
-    }
-}
-
-fn start_failed(failure: StageFailure) -> RunnerError {
-    let hint = match failure.stage {
-        Stage::Sandbox => Some("`codespace-runner doctor` tries a sandbox and names what is in the way"),
-        Stage::Exec if failure.errno == Some(libc::ENOENT) => {
-            Some("the program, or the interpreter that its first line names, is not in what the command can see")
-        }
-        Stage::Exec if failure.errno == Some(libc::ENOEXEC) => Some("a script needs a first line like #!/bin/sh"),
-        Stage::Exec if failure.errno == Some(libc::E2BIG) => Some("pass large data in a file or by stdin"),
-        Stage::Prepare | Stage::Cwd | Stage::Exec => None,
-    };
-    let mut error = RunnerError::spawn_failed(failure.stage, failure.errno, failure.message);
-    if let Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE | libc::ENOSPC) = error.errno {
-        error.code = ErrorCode::ResourceUnavailable;
-        return error
-            .with_hint("the host has run out of processes, memory or descriptors: end something, or raise the limit");
-    }
-    match hint {
-        Some(hint) => error.with_hint(hint),
-        None => error,
-    }
-}
-
-async fn hear(control: Option<&Control>) -> io::Result<Option<Received>> {
-    match control {
-        Some(control) => control.receive().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until_launched(launch: &mut Launch) -> Woken {
-    match launch {
-        Launch::Planning(plan) => Woken::Planned(
-            plan.await
-                .unwrap_or_else(|error| Err(RunnerError::new(ErrorCode::Internal, format!("plan the start: {error}")))),
-        ),
-        Launch::Starting(root) => Woken::Launched(root.await),
-        Launch::Over => std::future::pending().await,
-    }
-}
-
-async fn until_dead(handle: Option<&Arc<AsyncPidFd>>) {
-    match handle {
-        // A handle that cannot be waited for says nothing; the proof's deadline says the rest.
-        Some(handle) => match handle.ended().await {
-            Ok(()) => {}
-            Err(_) => std::future::pending().await,
-        },
-        None => std::future::pending().await,
-    }
-}
-
-/// `None` when the task failed.
-async fn until_joined<T>(task: Option<&mut JoinHandle<T>>) -> Option<T> {
-    match task {
-        Some(task) => match task.await {
-            Ok(outcome) => Some(outcome),
-            Err(error) => {
-                tracing::error!(%error, "a task of a process's end failed");
-                None
-            }
-        },
-        None => std::future::pending().await,
-    }
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn until_fired(timer: Option<(Timer, Instant)>) -> Timer {
-    match timer {
-        Some((timer, at)) => {
-            tokio::time::sleep_until(at).await;
-            timer
-        }
-        None => std::future::pending().await,
-    }
-}
-
-async fn until_empty(cgroup: Option<&(Arc<Leaf>, Option<Events>)>) -> io::Result<()> {
-    match cgroup {
-        Some((_, Some(events))) => events.empty().await,
-        Some((_, None)) | None => std::future::pending().await,
-    }
-}
-
-async fn until_drained(pumps: Option<&mut Pumps>) {
-    match pumps {
-        Some(pumps) => drop(pumps.ended().await),
-        None => std::future::pending().await,
     }
 }
