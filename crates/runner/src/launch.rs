@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use codespace_linux_sandbox_protocol::{CONTROL_FD, PLAN_FD, Plan, RUNNER_PIDFD};
 use tokio::sync::oneshot;
@@ -61,7 +61,12 @@ pub(crate) struct Spawner {
     orphans: Ender,
 }
 
-struct Job {
+enum Job {
+    Start(Start),
+    Run(Box<dyn FnOnce() + Send>),
+}
+
+struct Start {
     helper: PathBuf,
     give: [(OwnedFd, RawFd); 3],
     cgroup: Option<OwnedFd>,
@@ -75,7 +80,14 @@ impl Spawner {
         let known = Known::default();
         let starting = known.clone();
         std::thread::Builder::new().name("spawner".into()).spawn(move || {
-            for Job { helper, give, cgroup, done } in queue {
+            for job in queue {
+                let Start { helper, give, cgroup, done } = match job {
+                    Job::Start(start) => start,
+                    Job::Run(work) => {
+                        work();
+                        continue;
+                    }
+                };
                 let start = || start(&helper, give, cgroup);
                 let started = starting.start(start, |started| started.as_ref().map(|spawned| spawned.pid).ok());
                 if let Err(Ok(Spawned { pid, handle })) = done.send(started) {
@@ -103,8 +115,8 @@ impl Spawner {
         let runner = OwnedFd::from(PidFd::open(own_pid()).map_err(spawn)?);
         let give = [(theirs, CONTROL_FD), (plan, PLAN_FD), (runner, RUNNER_PIDFD)];
         let (done, started) = oneshot::channel();
-        let job = Job { helper: helper.to_owned(), give, cgroup, done };
-        self.jobs.send(job).map_err(|_| LaunchError::NoSpawner)?;
+        let job = Start { helper: helper.to_owned(), give, cgroup, done };
+        self.jobs.send(Job::Start(job)).map_err(|_| LaunchError::NoSpawner)?;
         let Spawned { pid, handle } = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
         // Only fails for want of memory or descriptors; the handle's loss would make the root unendable.
         match handle.into_async() {
@@ -123,6 +135,29 @@ impl Spawner {
         &self.known
     }
 
+    /// Does `work`, which may block, on a thread of its own; on the spawner thread where the host gives no other. An end must
+    /// not fail because the tree that is to be ended has taken all processes. The answer is an error when `work` panicked.
+    pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+        let (done, outcome) = oneshot::channel();
+        // Whoever waits may have given up.
+        let work = move || drop(done.send(work()));
+        let work = Arc::new(Mutex::new(Some(work)));
+        let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let own = Arc::clone(&work);
+        let started = std::thread::Builder::new().name("blocking".into()).spawn(move || {
+            if let Some(work) = take(&own) {
+                work();
+            }
+        });
+        if started.is_err()
+            && let Some(work) = take(&work)
+        {
+            // A spawner that is gone drops the work, and whoever waits is told.
+            self.jobs.send(Job::Run(Box::new(work))).ok();
+        }
+        outcome
+    }
+
     /// A root was reaped.
     pub(crate) fn forget(&self, pid: i32) {
         self.known.forget(pid);
@@ -130,7 +165,7 @@ impl Spawner {
 
     /// Ends the children of this process that it did not start. `true`: none is left.
     pub(crate) async fn end_orphans(&self) -> bool {
-        self.orphans.end_all().await
+        self.orphans.end_all(self).await
     }
 }
 

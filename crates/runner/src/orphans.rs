@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use crate::launch::Spawner;
 use crate::proc_stat::children;
 use crate::sys::orphan;
 use crate::sys::pidfd::PidFd;
@@ -83,7 +84,7 @@ impl Ender {
     /// Ends and reaps all that there are, when a root has died. `true`: none was left when this ended. `false` where that
     /// is not known: in a process that is no subreaper they went elsewhere, and one that a tracer keeps is reaped when the
     /// tracer has let go. Many who ask at once are answered by one pass.
-    pub(crate) async fn end_all(&self) -> bool {
+    pub(crate) async fn end_all(&self, spawner: &Spawner) -> bool {
         if !is_subreaper() {
             return false;
         }
@@ -92,7 +93,7 @@ impl Ender {
         if last.covers < ticket {
             let covers = self.asked.load(Ordering::SeqCst);
             let known = self.known.clone();
-            let all = tokio::task::spawn_blocking(move || pass(&known, PATIENCE)).await.unwrap_or(false);
+            let all = spawner.run(move || pass(&known, PATIENCE)).await.unwrap_or(false);
             *last = Pass { covers, all };
             if !all && !self.late.swap(true, Ordering::SeqCst) {
                 tokio::spawn(end_late(self.known.clone(), Arc::clone(&self.late)));
@@ -111,8 +112,8 @@ async fn end_late(known: Known, late: Arc<AtomicBool>) {
             ends.spawn(async move { handle.ended().await });
         }
         ends.join_next().await;
-        let of_pass = known.clone();
-        tokio::task::spawn_blocking(move || pass(&of_pass, Duration::ZERO)).await.ok();
+        // One round: it does not wait for anything.
+        pass(&known, Duration::ZERO);
         // In this order: whoever still sees the flag set after the look has nothing left to be waited for.
         late.store(false, Ordering::SeqCst);
         if known.orphans().is_empty() || late.swap(true, Ordering::SeqCst) {

@@ -116,7 +116,8 @@ impl Slot {
 
     /// Whether its tree may still be there.
     pub(crate) fn lives(&self) -> bool {
-        self.visible.borrow().end.is_none()
+        // An owner that left without an end has failed; nobody waits for it.
+        self.visible.borrow().end.is_none() && self.visible.has_changed().is_ok()
     }
 
     /// Asks for the process's end, by whatever cause. The first cause that is accepted is the one that is told; a later

@@ -5,6 +5,7 @@
 //! `CODESPACE_PART` to play one of [`parts`].
 #![cfg(target_os = "linux")]
 
+mod few_numbers;
 #[path = "hard_cases/parts.rs"]
 mod parts;
 
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use codespace_runner::Runner;
 use codespace_runner::domain::{EndedBy, ExecRequest, ProcessId, ProcessStatus, Termination};
-use codespace_testkit::fixture::{Fixture, RunnerProcess, ask};
+use codespace_testkit::fixture::{Fixture, ask};
 use codespace_testkit::{programs, tell};
 use serde_json::json;
 
@@ -220,7 +221,7 @@ async fn numbers_that_come_again_at_once_are_never_somebody_elses_end() {
         return;
     }
     for keys in [json!({}), json!({"sandbox": "none", "pid_namespace": false})] {
-        let Some(mut runner) = runner_with_few_numbers(keys.clone()).await else { return };
+        let Some(mut runner) = few_numbers::runner(keys.clone(), NUMBERS).await else { return };
         let client = runner.connect().await;
         let chain = programs::install("fork_and_exit_chain", &runner.ground.workspace());
         let bystander = start(&client, ask::shell("setsid sleep 1000 & echo ready; exec sleep 1000")).await;
@@ -244,43 +245,6 @@ async fn numbers_that_come_again_at_once_are_never_somebody_elses_end() {
         assert_eq!((status.ended_by, status.termination), (Some(EndedBy::Terminate), Some(Termination::Terminated)));
         runner.assert_nothing_is_left(&[], &format!("{keys}: after all"));
     }
-}
-
-/// `None` is a skip, which has been told.
-async fn runner_with_few_numbers(keys: serde_json::Value) -> Option<RunnerProcess> {
-    let real = programs::built("codespace-runner", "codespace-runner", Some("CODESPACE_RUNNER_BIN"));
-    let helper =
-        programs::built("codespace-linux-sandbox", "codespace-linux-sandbox", Some("CODESPACE_LINUX_SANDBOX_BIN"));
-    let directory = tempfile::Builder::new().prefix("codespace-few-").tempdir().expect("a temporary directory");
-    let wrapper = directory.path().join("codespace-runner");
-    let script = format!(
-        "#!/bin/sh\nexec unshare --pid --fork --kill-child --mount-proc sh -c \
-         'echo {NUMBERS} > /proc/sys/kernel/pid_max && exec \"$0\" \"$@\"' {} \"$@\"\n",
-        real.display()
-    );
-    fs::write(&wrapper, script).expect("to write the wrapper");
-    fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).expect("to make it executable");
-    let before = fs::read_to_string("/proc/sys/kernel/pid_max").expect("the host's bound");
-    let mut runner = RunnerProcess::of(wrapper, helper, keys, &[]).await?;
-    let after = fs::read_to_string("/proc/sys/kernel/pid_max").expect("the host's bound");
-    if before != after {
-        // An older kernel has one bound for all. It must not stay.
-        fs::write("/proc/sys/kernel/pid_max", before).expect("to put the host's bound back");
-        tell("SKIPPED numbers_that_come_again_at_once: this kernel has no bound of numbers for each PID namespace");
-        return None;
-    }
-    // Below `unshare`, which the fixture knows, is the Runner itself.
-    let unshare = runner.pid();
-    let until = Instant::now() + Duration::from_secs(5);
-    let inner = loop {
-        let children = fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children")).unwrap_or_default();
-        if let Some(pid) = children.split_whitespace().next() {
-            break pid.parse().expect("a pid");
-        }
-        assert!(Instant::now() < until, "no Runner below unshare");
-    };
-    runner.ground.survivors.watch_runner(inner);
-    Some(runner)
 }
 
 #[test]

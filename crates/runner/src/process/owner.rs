@@ -15,7 +15,7 @@ use std::time::Duration;
 use codespace_domain::{Background, EndedBy, ErrorCode, RunnerError, Stage};
 use codespace_linux_sandbox_protocol::{FromSandbox, StageFailure, ToSandbox};
 use codespace_pty::Size;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -80,7 +80,8 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
     match io.and_then(|io| owner.take(io, stdin)) {
         Ok(()) => {
             let (launcher, slot) = (Arc::clone(&owner.launcher), Arc::clone(&owner.slot));
-            let plan = tokio::task::spawn_blocking(move || launcher.plan(&admitted, &slot));
+            let spawner = Arc::clone(&launcher.spawner);
+            let plan = spawner.run(move || launcher.plan(&admitted, &slot));
             owner.launch = Launch::Planning(plan);
         }
         Err(error) => {
@@ -123,7 +124,7 @@ struct Owner {
     pumps: Option<Pumps>,
     stdin: Option<JoinHandle<()>>,
     /// The root must not be reaped while this runs.
-    walk: Option<JoinHandle<Seen>>,
+    walk: Option<oneshot::Receiver<Seen>>,
     /// What the dead root has left behind is being ended.
     adoption: Option<JoinHandle<bool>>,
     drained_asked: bool,

@@ -98,7 +98,7 @@ impl Owner {
             cgroup: self.cgroup.as_ref().map(|(leaf, _)| Arc::clone(leaf)),
             sandboxed: self.slot.sandboxed,
         };
-        self.walk = Some(tokio::task::spawn_blocking(move || kill_pipe_root(&target)));
+        self.walk = Some(self.launcher.spawner.run(move || kill_pipe_root(&target)));
     }
 
     fn publish(&mut self, outcome: Outcome) {

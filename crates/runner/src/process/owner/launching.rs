@@ -8,7 +8,7 @@ use std::sync::Arc;
 use codespace_domain::{ErrorCode, RunnerError, Stage};
 use codespace_linux_sandbox_protocol::{CommandEnd, Plan, StageFailure};
 use codespace_policy::{Admitted, HostDisk, HostFacts, Registry};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use super::{Owner, Slot};
 use crate::cgroups::{Cgroups, Leaf};
@@ -56,7 +56,7 @@ pub(super) struct Planned {
 
 /// How far the start of the root is.
 pub(super) enum Launch {
-    Planning(JoinHandle<Result<Planned, RunnerError>>),
+    Planning(oneshot::Receiver<Result<Planned, RunnerError>>),
     Starting(Pin<Box<dyn Future<Output = Result<Root, LaunchError>> + Send>>),
     Over,
 }

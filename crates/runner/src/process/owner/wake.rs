@@ -1,11 +1,11 @@
 //! What can wake the owner: one `select!`, and what each of its arms waits for.
 
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
 use codespace_domain::{ErrorCode, RunnerError};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::launching::{Launch, Planned};
@@ -43,8 +43,8 @@ impl Owner {
             ask = asks.recv(), if asked => Woken::Ask(ask),
             received = hear(self.control.as_ref()) => Woken::Control(received),
             woken = until_launched(&mut self.launch) => woken,
-            seen = until_joined(self.walk.as_mut()) => Woken::Walked(seen.unwrap_or(Seen::Nothing)),
-            all = until_joined(self.adoption.as_mut()) => Woken::OrphansEnded(all.unwrap_or(false)),
+            seen = until_done(self.walk.as_mut()) => Woken::Walked(seen.unwrap_or(Seen::Nothing)),
+            all = until_done(self.adoption.as_mut()) => Woken::OrphansEnded(all.unwrap_or(false)),
             // The walk needs the root's pid to be the root's.
             () = until_dead(self.root.as_ref().map(|(_, handle)| handle)), if !walking && self.reap_again.is_none() => Woken::RootDead,
             () = until(self.reap_again), if !walking => Woken::RootDead,
@@ -90,13 +90,13 @@ async fn until_dead(handle: Option<&Arc<AsyncPidFd>>) {
     }
 }
 
-/// `None` when the task failed.
-async fn until_joined<T>(task: Option<&mut JoinHandle<T>>) -> Option<T> {
-    match task {
-        Some(task) => match task.await {
+/// `None` when the work failed.
+async fn until_done<T, E: Display>(work: Option<&mut (impl Future<Output = Result<T, E>> + Unpin)>) -> Option<T> {
+    match work {
+        Some(work) => match work.await {
             Ok(outcome) => Some(outcome),
             Err(error) => {
-                tracing::error!(%error, "a task of a process's end failed");
+                tracing::error!(%error, "a part of a process's end failed");
                 None
             }
         },
