@@ -145,7 +145,7 @@ pub struct ProcessStatus {
     pub process_key: Option<ProcessKey>,
     /// Its workspace.
     pub workspace_id: WorkspaceId,
-    /// Its argv.
+    /// Its argv; beyond 16 KiB the last argument says how much is left out.
     pub command: Vec<ByteString>,
     /// Whether it has a terminal.
     pub tty: bool,

@@ -59,6 +59,8 @@ pub(crate) struct Spawner {
     jobs: mpsc::Sender<Job>,
     known: Known,
     orphans: Ender,
+    #[cfg(test)]
+    asked: std::sync::atomic::AtomicUsize,
 }
 
 enum Job {
@@ -97,7 +99,13 @@ impl Spawner {
                 }
             }
         })?;
-        Ok(Self { jobs, orphans: Ender::new(known.clone()), known })
+        Ok(Self {
+            jobs,
+            orphans: Ender::new(known.clone()),
+            known,
+            #[cfg(test)]
+            asked: std::sync::atomic::AtomicUsize::default(),
+        })
     }
 
     /// Starts a root for `plan`, in the cgroup whose directory is `cgroup`. Dropping the future ends a root that
@@ -117,6 +125,8 @@ impl Spawner {
         let (done, started) = oneshot::channel();
         let job = Start { helper: helper.to_owned(), give, cgroup, done };
         self.jobs.send(Job::Start(job)).map_err(|_| LaunchError::NoSpawner)?;
+        #[cfg(test)]
+        self.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let Spawned { pid, handle } = started.await.map_err(|_| LaunchError::NoSpawner)?.map_err(spawn)?;
         // Only fails for want of memory or descriptors; the handle's loss would make the root unendable.
         match handle.into_async() {
@@ -128,6 +138,12 @@ impl Spawner {
                 Err(spawn(source))
             }
         }
+    }
+
+    /// How many starts wait for the thread, or have been made.
+    #[cfg(test)]
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(std::sync::atomic::Ordering::SeqCst)
     }
 
     #[cfg(test)]
