@@ -11,6 +11,7 @@ mod output;
 mod request;
 mod signal;
 mod status;
+mod subscription;
 mod workspace;
 
 pub use bytes::ByteString;
@@ -28,4 +29,5 @@ pub use signal::{SignalName, signal_name};
 pub use status::{
     EndedBy, Enforcement, LimitName, Phase, ProcessStatus, SignalInfo, State, Termination, TreeReport, Usage,
 };
+pub use subscription::{Notification, OutputNotice, SubscribeRequest};
 pub use workspace::{ExecutionInfo, NetworkMode, Profile, WorkspaceInfo, WorkspaceInfoReply, WorkspaceInfoRequest};

@@ -1,4 +1,5 @@
-//! The closed list of what can be asked of a Runner, and of what it answers.
+//! The closed list of what can be asked of a Runner and is answered once, and of those answers. What is answered by more
+//! than one message is in `subscription.rs`.
 
 use serde::{Deserialize, Serialize};
 

@@ -10,12 +10,17 @@ use std::pin::Pin;
 use codespace_domain::{
     CloseStdinRequest, ErrorCode, ExecReply, ExecRequest, HelloReply, HelloRequest, ListReply, ListRequest,
     ProcessStatus, ReadReply, ReadRequest, Reply, Request, ResizeReply, ResizeRequest, RunnerError, SignalRequest,
-    StatusRequest, StopReply, StopRequest, TerminateRequest, TerminateWorkspaceReply, TerminateWorkspaceRequest,
-    WorkspaceInfoReply, WorkspaceInfoRequest, WriteStdinReply, WriteStdinRequest,
+    StatusRequest, StopReply, StopRequest, SubscribeRequest, TerminateRequest, TerminateWorkspaceReply,
+    TerminateWorkspaceRequest, WorkspaceInfoReply, WorkspaceInfoRequest, WriteStdinReply, WriteStdinRequest,
 };
+
+use crate::subscription::Subscription;
 
 /// An answer that is still to come. Dropping it gives up the waiting, never the effect.
 pub type Pending = Pin<Box<dyn Future<Output = Result<Reply, RunnerError>> + Send + 'static>>;
+
+/// A subscription that is still to come.
+pub type Subscribing = Pin<Box<dyn Future<Output = Result<Subscription, RunnerError>> + Send + 'static>>;
 
 macro_rules! verbs {
     ($($(#[$doc:meta])* $verb:ident($variant:ident: $params:ty) -> $reply:ident($result:ty);)*) => {
@@ -38,6 +43,9 @@ macro_rules! verbs {
 pub trait Runner: Send + Sync {
     /// Does what is asked, at once, and returns what will tell the outcome.
     fn call(&self, request: Request) -> Pending;
+
+    /// Tells what a process writes, from a cursor on, label by label in the order of arrival, and then its end.
+    fn subscribe(&self, request: SubscribeRequest) -> Subscribing;
 
     verbs! {
         /// Who the Runner is and what it can enforce.

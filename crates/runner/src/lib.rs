@@ -57,14 +57,16 @@ mod process;
 #[cfg(target_os = "linux")]
 mod sandbox_tree;
 mod session;
+mod subscription;
 mod sys;
 pub mod uds;
 pub mod wire;
 
-pub use api::{Pending, Runner};
+pub use api::{Pending, Runner, Subscribing};
 pub use codespace_domain as domain;
 pub use in_process::{InProcessRunner, RunnerConfig};
 pub use linux_sandbox::HelperLocation;
 pub use process::Retention;
 pub use session::Session;
+pub use subscription::Subscription;
 pub use sys::subreaper::become_subreaper;

@@ -3,10 +3,12 @@
 //! Everything that a request changes is changed before `call` returns; the future only waits. So the requests of one
 //! session take effect in the order in which they were asked, and no waiting delays another.
 
+mod subscribe;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{Pending, Runner};
+use crate::api::{Pending, Runner, Subscribing};
 use crate::in_process::Shared;
 use crate::process::{Admission, End, Launcher, Refusal, Slot, own};
 use base64::Engine as _;
@@ -14,8 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 use codespace_domain::{
     Encoding, EndedBy, ErrorCode, ExecReply, ExecRequest, HelloReply, HelloRequest, Lifetime, ListReply, ListRequest,
     PROTOCOL, ProcessId, ProcessRef, ProcessStatus, ReadRequest, Reply, Request, ResizeReply, ResizeRequest,
-    RunnerError, ServerInfo, SignalName, SignalRequest, StatusRequest, StopReply, StopRequest, TerminateRequest,
-    TerminateWorkspaceReply, TerminateWorkspaceRequest, WriteStdinReply, WriteStdinRequest,
+    RunnerError, ServerInfo, SignalName, SignalRequest, StatusRequest, StopReply, StopRequest, SubscribeRequest,
+    TerminateRequest, TerminateWorkspaceReply, TerminateWorkspaceRequest, WriteStdinReply, WriteStdinRequest,
 };
 
 /// A session of an [`crate::InProcessRunner`]. Dropping it ends its `lifetime: "connection"` processes.
@@ -253,6 +255,13 @@ impl Runner for Session {
             Request::TerminateProcess(params) => later(self.terminate(&params)),
             Request::TerminateWorkspace(params) => later(self.terminate_workspace(&params)),
             Request::Stop(params) => later(Ok(self.stop(params))),
+        }
+    }
+
+    fn subscribe(&self, request: SubscribeRequest) -> Subscribing {
+        match self.find(request.process_id) {
+            Ok(slot) => Box::pin(subscribe::subscribe(slot, request)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 }

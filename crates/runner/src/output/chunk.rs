@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use codespace_domain::{Encoding, ErrorCode, ProcessId, ReadReply, RunnerError, State};
+use codespace_domain::{Encoding, ErrorCode, OutputNotice, ProcessId, ReadReply, RunnerError, State, Stream};
 
 use super::text;
 
@@ -26,13 +26,21 @@ pub(crate) struct Chunk {
     pub(crate) retained_from: u64,
     /// Bytes so far.
     pub(crate) total: u64,
+    /// The label of the bytes, where they were asked for one label at a time and there are any.
+    pub(crate) label: Option<Stream>,
 }
 
 impl Chunk {
     /// The same as the contract's reply.
     pub(crate) fn into_reply(self, process_id: ProcessId, state: State) -> ReadReply {
-        let Self { cursor, chunk, encoding, eof, output_lost, retained_from, total } = self;
+        let Self { cursor, chunk, encoding, eof, output_lost, retained_from, total, label: _ } = self;
         ReadReply { process_id, cursor, chunk, encoding, eof, output_lost, retained_from, total, state }
+    }
+
+    /// The same as the contract's notification. No bytes at all are stdout's.
+    pub(crate) fn into_notice(self, process_id: ProcessId, state: State) -> OutputNotice {
+        let stream = self.label.unwrap_or(Stream::Stdout);
+        OutputNotice { read: self.into_reply(process_id, state), stream }
     }
 }
 

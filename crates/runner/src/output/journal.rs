@@ -34,6 +34,15 @@ pub(crate) struct Totals {
     pub(crate) eof: bool,
 }
 
+/// Which bytes one read may bring together.
+#[derive(Debug, Clone, Copy)]
+enum Labels {
+    /// Those of the streams that were asked for.
+    AsAsked,
+    /// Only those that have the first one's label.
+    OneAtATime,
+}
+
 /// Leave to append so many bytes. Until it is dropped nobody else gets leave for the same room.
 #[derive(Debug)]
 pub(crate) struct Room {
@@ -112,6 +121,15 @@ impl Journal {
     /// The chunk has at most `max_bytes` bytes before encoding, and never more than 2 MiB. Giving the future up loses
     /// nothing.
     pub(crate) async fn read(&self, request: &ReadRequest) -> Result<Chunk, ReadError> {
+        self.read_as(request, Labels::AsAsked).await
+    }
+
+    /// Answers a read of both labels with the bytes of one of them that follow each other, and says which it is.
+    pub(crate) async fn read_one_label(&self, request: &ReadRequest) -> Result<Chunk, ReadError> {
+        self.read_as(request, Labels::OneAtATime).await
+    }
+
+    async fn read_as(&self, request: &ReadRequest, labels: Labels) -> Result<Chunk, ReadError> {
         if request.max_bytes < LEAST_MAX_BYTES {
             return Err(ReadError::MaxBytesTooSmall { max_bytes: request.max_bytes });
         }
@@ -120,7 +138,7 @@ impl Journal {
         let mut may_wait = request.wait_ms > 0;
         loop {
             let arrived = self.0.arrived.notified();
-            let (chunk, worth_it) = self.read_now(request)?;
+            let (chunk, worth_it) = self.read_now(request, labels)?;
             if worth_it || !may_wait {
                 return Ok(chunk);
             }
@@ -132,7 +150,7 @@ impl Journal {
     }
 
     /// What there is now, and whether a reader that can wait wants to have it.
-    fn read_now(&self, request: &ReadRequest) -> Result<(Chunk, bool), ReadError> {
+    fn read_now(&self, request: &ReadRequest, labels: Labels) -> Result<(Chunk, bool), ReadError> {
         let mut state = self.lock();
         let extent = state.kept.extent(request.stream);
         let total = extent.total;
@@ -147,13 +165,17 @@ impl Journal {
             None => (request.cursor, false),
         };
         let closed = state.closed;
-        let slice = state.kept.read(&Wanted {
+        let wanted = Wanted {
             selection: request.stream,
             cursor,
             max_bytes: request.max_bytes.min(MOST_MAX_BYTES),
             whole_characters: request.encoding == Encoding::Utf8,
             closed,
-        });
+        };
+        let (slice, label) = match labels {
+            Labels::AsAsked => (state.kept.read(&wanted), None),
+            Labels::OneAtATime => state.kept.read_one_label(&wanted),
+        };
         let freed = state.room() > 0;
         drop(state);
         if freed {
@@ -170,6 +192,7 @@ impl Journal {
             output_lost,
             retained_from: extent.retained_from,
             total,
+            label,
         };
         Ok((chunk, worth_it))
     }

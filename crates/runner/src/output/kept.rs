@@ -174,6 +174,36 @@ impl Kept {
         Slice { bytes, cursor, lost }
     }
 
+    /// As [`Kept::read`] of both labels, but only the bytes of one label that follow each other, and which one it is.
+    pub(super) fn read_one_label(&mut self, wanted: &Wanted) -> (Slice, Option<Stream>) {
+        let Extent { head_end, tail_start, total, .. } = self.extent(StreamSelection::Combined);
+        let lost = (head_end..tail_start).contains(&wanted.cursor);
+        let from = if lost { tail_start } else { wanted.cursor };
+        let Some((stream, len)) = self.bytes_of_one_label(from, wanted.max_bytes) else {
+            return (self.read(wanted), None);
+        };
+        // What comes next is the other label's, and completes no character.
+        let cut_by_the_other = len < wanted.max_bytes && from + len < total;
+        let whole_characters = wanted.whole_characters && !cut_by_the_other;
+        (self.read(&Wanted { max_bytes: len, whole_characters, ..*wanted }), Some(stream))
+    }
+
+    /// The label of the byte at `from`, which is kept, and how many bytes from there on have it, counted up to `most`.
+    fn bytes_of_one_label(&self, from: u64, most: u64) -> Option<(Stream, u64)> {
+        let head_end = self.head.end().combined;
+        let in_head = (from < head_end).then(|| self.head.runs_from(from)).into_iter().flatten();
+        let in_tail = self.tail.runs_from(from.max(self.tail.start().combined));
+        let mut found: Option<(Stream, u64)> = None;
+        for run in in_head.chain(in_tail) {
+            match &mut found {
+                None => found = Some((run.stream, run.len)),
+                Some((stream, len)) if *stream == run.stream && *len < most => *len += run.len,
+                Some(_) => break,
+            }
+        }
+        found.map(|(stream, len)| (stream, len.min(most)))
+    }
+
     /// How many bytes may still come before those that nobody has been given fill the budget.
     pub(super) fn room(&self) -> u64 {
         match self.on_full {

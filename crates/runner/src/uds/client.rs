@@ -2,14 +2,19 @@
 //!
 //! Owns the ids of the requests and the table of those that wait for an answer. Requests leave in the order in which
 //! they are asked. A lost connection fails everything that waits, and everything that is asked later.
+//!
+//! A subscription has a connection of its own: then a slow listener holds up the Runner's sending to it and nothing
+//! else, and dropping the subscription ends it.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use codespace_domain::{ClientInfo, ErrorCode, HelloReply, HelloRequest, PROTOCOL, Request, RunnerError};
+use codespace_domain::{
+    ClientInfo, ErrorCode, HelloReply, HelloRequest, Notification, PROTOCOL, Request, RunnerError, SubscribeRequest,
+};
 use nix::unistd::geteuid;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
@@ -19,9 +24,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::error::{ConnectError, MAX_SOCKET_PATH};
-use crate::api::{Pending, Runner};
+use crate::api::{Pending, Runner, Subscribing};
+use crate::subscription::{Listener, Subscription};
 use crate::wire::frame::{self, FrameError, FrameReader};
-use crate::wire::message::{Answer, Id, Outgoing, ReplyKind};
+use crate::wire::message::{Answer, Id, Incoming, Outgoing, ReplyKind};
 
 const CLOSED: &str = "the Runner has closed it";
 
@@ -29,6 +35,9 @@ const CLOSED: &str = "the Runner has closed it";
 #[derive(Debug)]
 pub struct UdsClient {
     server: Option<HelloReply>,
+    /// Where it leads, and who we are there.
+    path: PathBuf,
+    client: ClientInfo,
     shared: Arc<Shared>,
     frames: mpsc::UnboundedSender<Vec<u8>>,
     open: watch::Receiver<bool>,
@@ -50,6 +59,15 @@ struct Table {
 impl UdsClient {
     /// Connects to the Runner at `path` and greets it. The Runner must be one of our own uid.
     pub async fn connect(path: &Path, client: ClientInfo) -> Result<Self, ConnectError> {
+        Self::connect_for(path, client, None).await
+    }
+
+    /// The same, and what the Runner tells unasked goes to `notices`.
+    async fn connect_for(
+        path: &Path,
+        client: ClientInfo,
+        notices: Option<mpsc::Sender<Notification>>,
+    ) -> Result<Self, ConnectError> {
         let length = path.as_os_str().as_bytes().len();
         if length > MAX_SOCKET_PATH {
             return Err(ConnectError::PathTooLong { path: path.to_owned(), length });
@@ -66,7 +84,7 @@ impl UdsClient {
         if peer != uid {
             return Err(ConnectError::ForeignPeer { path: path.to_owned(), peer, uid });
         }
-        let mut this = Self::over(stream);
+        let mut this = Self::over(stream, path, client.clone(), notices);
         let hello = this.hello(HelloRequest { protocol: PROTOCOL, client }).await;
         this.server = Some(hello.map_err(|source| ConnectError::Hello { path: path.to_owned(), source })?);
         Ok(this)
@@ -83,15 +101,41 @@ impl UdsClient {
     }
 
     /// A client over a connection that is there, not greeted yet.
-    fn over(stream: UnixStream) -> Self {
+    fn over(stream: UnixStream, path: &Path, client: ClientInfo, notices: Option<mpsc::Sender<Notification>>) -> Self {
         let (input, output) = stream.into_split();
         let table = Table { next_id: 1, waiting: Some(HashMap::new()), because: None };
         let shared = Arc::new(Shared(Mutex::new(table)));
         let (frames, queue) = mpsc::unbounded_channel();
         let (still_open, open) = watch::channel(true);
-        let reader = tokio::spawn(read_answers(input, Arc::clone(&shared), still_open)).abort_handle();
+        let reader = tokio::spawn(read_all(input, Arc::clone(&shared), notices, still_open)).abort_handle();
         let writer = tokio::spawn(write_requests(output, queue)).abort_handle();
-        Self { server: None, shared, frames, open, tasks: [reader, writer] }
+        Self { server: None, path: path.to_owned(), client, shared, frames, open, tasks: [reader, writer] }
+    }
+
+    /// Queues a request under an id of its own; its answer, when it is there.
+    fn ask(
+        &self,
+        message: impl FnOnce(u64) -> Result<Vec<u8>, FrameError>,
+    ) -> Result<oneshot::Receiver<Result<Value, RunnerError>>, RunnerError> {
+        self.shared.with(|table| {
+            let Some(waiting) = table.waiting.as_mut() else {
+                return Err(table.because.clone().unwrap_or_else(|| lost("it was closed")));
+            };
+            let id = table.next_id;
+            let frame = message(id).map_err(|error| {
+                RunnerError::new(ErrorCode::ResourceUnavailable, format!("send the request: {error}"))
+            })?;
+            table.next_id += 1;
+            let (answer, answered) = oneshot::channel();
+            waiting.insert(id, answer);
+            // Within the lock, so that two threads' requests leave in the order of their ids. Where the writer has ended,
+            // the reader is about to lose the table, and with it this request.
+            if self.frames.send(frame).is_err() {
+                waiting.remove(&id);
+                return Err(lost("it is broken"));
+            }
+            Ok(answered)
+        })
     }
 }
 
@@ -107,30 +151,37 @@ impl Drop for UdsClient {
 impl Runner for UdsClient {
     fn call(&self, request: Request) -> Pending {
         let kind = ReplyKind::of(&request);
-        let queued = self.shared.with(|table| {
-            let Some(waiting) = table.waiting.as_mut() else {
-                return Err(table.because.clone().unwrap_or_else(|| lost("it was closed")));
-            };
-            let id = table.next_id;
-            let frame = frame::encode(&Outgoing::new(id, &request)).map_err(|error| {
-                RunnerError::new(ErrorCode::ResourceUnavailable, format!("send the request: {error}"))
-            })?;
-            table.next_id += 1;
-            let (answer, answered) = oneshot::channel();
-            waiting.insert(id, answer);
-            // Within the lock, so that two threads' requests leave in the order of their ids. Where the writer has ended,
-            // the reader is about to lose the table, and with it this request.
-            if self.frames.send(frame).is_err() {
-                waiting.remove(&id);
-                return Err(lost("it is broken"));
-            }
-            Ok(answered)
-        });
+        let queued = self.ask(|id| frame::encode(&Outgoing::new(id, &request)));
+        Box::pin(async move { kind.decode(answer_to(queued).await?) })
+    }
+
+    fn subscribe(&self, request: SubscribeRequest) -> Subscribing {
+        let (path, client) = (self.path.clone(), self.client.clone());
         Box::pin(async move {
-            let result = queued?.await.unwrap_or_else(|_| Err(lost("it was closed")))?;
-            kind.decode(result)
+            let (notices, told) = mpsc::channel(1);
+            let connection = Self::connect_for(&path, client, Some(notices)).await.map_err(RunnerError::from)?;
+            answer_to(connection.ask(|id| frame::encode(&Outgoing::subscribe(id, &request)))).await?;
+            Ok(Subscription::told_by(|listener| pass_on(connection, told, listener)))
         })
     }
+}
+
+async fn answer_to(
+    queued: Result<oneshot::Receiver<Result<Value, RunnerError>>, RunnerError>,
+) -> Result<Value, RunnerError> {
+    queued?.await.unwrap_or_else(|_| Err(lost("it was closed")))
+}
+
+/// Passes on what comes over a subscription's own connection, to its `exited` or to the loss of the connection.
+async fn pass_on(connection: UdsClient, mut told: mpsc::Receiver<Notification>, listener: Listener) {
+    while let Some(notification) = told.recv().await {
+        let last = matches!(notification, Notification::Exited(_));
+        if !listener.tell(Ok(notification)).await || last {
+            return;
+        }
+    }
+    let because = connection.shared.with(|table| table.because.clone());
+    listener.tell(Err(because.unwrap_or_else(|| lost(CLOSED)))).await;
 }
 
 impl Shared {
@@ -152,13 +203,24 @@ impl Shared {
     }
 }
 
-async fn read_answers(input: OwnedReadHalf, shared: Arc<Shared>, still_open: watch::Sender<bool>) {
+async fn read_all(
+    input: OwnedReadHalf,
+    shared: Arc<Shared>,
+    notices: Option<mpsc::Sender<Notification>>,
+    still_open: watch::Sender<bool>,
+) {
     let mut frames = FrameReader::new(input);
     let seen = loop {
         match frames.next().await {
-            Ok(Some(payload)) => match Answer::parse(&payload) {
-                Ok(answer) => deliver(&shared, answer),
-                Err(error) => break format!("the Runner sent what is no answer: {error}"),
+            Ok(Some(payload)) => match Incoming::parse(&payload) {
+                Ok(Incoming::Answer(answer)) => deliver(&shared, answer),
+                // Where it has to wait, so have the frames behind it.
+                Ok(Incoming::Told(notification)) => match &notices {
+                    Some(notices) if notices.send(*notification).await.is_ok() => {}
+                    Some(_) | None => tracing::debug!("the Runner told what nobody listens to"),
+                },
+                Ok(Incoming::Unknown) => tracing::debug!("the Runner told what this version does not know"),
+                Err(error) => break format!("the Runner sent what cannot be read: {error}"),
             },
             Ok(None) => break CLOSED.to_owned(),
             // A Runner that is gone with unread requests.

@@ -99,3 +99,14 @@ impl ConnectError {
         }
     }
 }
+
+impl From<ConnectError> for RunnerError {
+    /// The whole chain in `message`, the advice in `hint`.
+    fn from(error: ConnectError) -> Self {
+        let (code, hint) = (error.code(), error.hint());
+        // What the Runner itself has said is in the words already.
+        let cause = std::error::Error::source(&error).filter(|cause| !cause.is::<RunnerError>());
+        let message = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
+        Self { hint, ..Self::new(code, message) }
+    }
+}

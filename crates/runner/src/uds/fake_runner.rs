@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use codespace_domain::{
-    Empty, Encoding, Enforcement, ErrorCode, HelloReply, ListReply, PROTOCOL, ReadReply, Reply, Request, ResizeReply,
-    RunnerError, SandboxInfo, ServerInfo, State, StopReply, WriteStdinReply,
+    Empty, Encoding, Enforcement, ErrorCode, HelloReply, ListReply, Notification, OutputNotice, PROTOCOL, ReadReply,
+    Reply, Request, ResizeReply, RunnerError, SandboxInfo, ServerInfo, State, StopReply, Stream, SubscribeRequest,
+    WriteStdinReply,
 };
 use tokio::sync::watch;
 
-use crate::api::{Pending, Runner};
+use crate::api::{Pending, Runner, Subscribing};
+use crate::subscription::Subscription;
 
 /// What all sessions share.
 #[derive(Clone)]
@@ -115,6 +117,43 @@ impl Runner for FakeSession {
             | Request::ProcessStatus(_)
             | Request::TerminateWorkspace(_) => ready(Err(RunnerError::new(ErrorCode::Internal, "do that in a test"))),
         }
+    }
+
+    /// Tells of 64 KiB of x after the other, without end; a cursor of 0 is a process that is not there, and below 10 the
+    /// start takes until the first signal.
+    fn subscribe(&self, request: SubscribeRequest) -> Subscribing {
+        let made = Arc::clone(&self.shared.reads_made);
+        let log = Arc::clone(&self.shared.log);
+        Box::pin(async move {
+            if request.cursor == 0 {
+                return Err(RunnerError::new(ErrorCode::ProcessNotFound, "find it"));
+            }
+            while request.cursor < 10 && log.lock().unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            Ok(Subscription::told_by(|listener| async move {
+                let mut cursor = request.cursor;
+                loop {
+                    cursor += 65536;
+                    *made.lock().unwrap() += 1;
+                    let read = ReadReply {
+                        process_id: request.process_id,
+                        cursor,
+                        chunk: "x".repeat(65536),
+                        encoding: Encoding::Utf8,
+                        eof: false,
+                        output_lost: false,
+                        retained_from: 0,
+                        total: cursor,
+                        state: State::Running,
+                    };
+                    let notice = OutputNotice { read, stream: Stream::Stdout };
+                    if !listener.tell(Ok(Notification::Output(notice))).await {
+                        return;
+                    }
+                }
+            }))
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! - [`Listener`] owns the socket's path and the lock that says whose it is.
 //! - [`serve`] accepts connections and gives each a [`crate::Runner`] of its own.
 //! - `session` is one connection: frames in, [`crate::Runner::call`] in order, answers out.
+//! - `subscriptions` sends what was subscribed to on one.
 //! - [`UdsClient`] is the other end of one.
 //!
 //! Nothing here knows processes, sandboxes or policy.
@@ -15,6 +16,7 @@ mod outbox;
 mod place;
 mod server;
 mod session;
+mod subscriptions;
 
 #[cfg(test)]
 mod fake_runner;
@@ -24,6 +26,8 @@ mod listener_tests;
 mod server_tests;
 #[cfg(test)]
 mod session_tests;
+#[cfg(test)]
+mod subscriptions_tests;
 
 pub use client::UdsClient;
 pub use error::{BindError, ConnectError};

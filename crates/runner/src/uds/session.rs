@@ -2,7 +2,7 @@
 //!
 //! Owns the connection's Runner: it is dropped with the connection, which ends what lives as long as that. A request
 //! takes effect in [`Runner::call`], before the next frame is looked at; its answer is waited for in a task of its own, so
-//! that a waiting read delays nothing. Knows no method but `hello`.
+//! that a waiting read delays nothing. Knows no method but `hello`; what a subscription tells is `subscriptions`' to send.
 //!
 //! ```text
 //! greeting --hello--> serving --end of input, stop of the Runner--> answering what is pending --> closed
@@ -22,9 +22,10 @@ use tokio::time::timeout;
 
 use super::hangup::Hangup;
 use super::outbox::{self, Outbox};
+use super::subscriptions::Subscriptions;
 use crate::api::Runner;
 use crate::wire::frame::{self, FrameError, FrameReader};
-use crate::wire::message::{Call, ErrorObject, Fault, INTERNAL_ERROR, INVALID_REQUEST, Id, Response};
+use crate::wire::message::{Asked, Call, ErrorObject, Fault, INTERNAL_ERROR, INVALID_REQUEST, Id, Response};
 
 /// How long a peer may take for its `hello`.
 pub(super) const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -61,7 +62,13 @@ pub(super) async fn converse<S: Runner + 'static>(
     };
     let (input, output) = stream.into_split();
     let (outbox, mut writer) = outbox::open(output);
-    let mut session = Session { runner, frames: FrameReader::new(input), outbox, answers: JoinSet::new() };
+    let mut session = Session {
+        runner,
+        frames: FrameReader::new(input),
+        outbox,
+        answers: JoinSet::new(),
+        subscriptions: Subscriptions::default(),
+    };
     tracing::debug!("a connection was opened");
 
     let mut end = tokio::select! {
@@ -106,6 +113,7 @@ struct Session<S> {
     frames: FrameReader<OwnedReadHalf>,
     outbox: Outbox,
     answers: JoinSet<()>,
+    subscriptions: Subscriptions,
 }
 
 impl<S: Runner + 'static> Session<S> {
@@ -146,15 +154,18 @@ impl<S: Runner + 'static> Session<S> {
         };
         let call = call.and_then(|call| match &call.id {
             Some(_) if call.method == "hello" => Ok(call),
-            _ => Err(Fault {
-                id: call.id,
-                error: ErrorObject::protocol(INVALID_REQUEST, "take a request before hello: hello comes first"),
-            }),
+            _ => Err(before_hello(call.id)),
         });
         let call = call.map_err(|fault| self.fault(&fault))?;
         self.check_protocol(&call)?;
-        let (id, request) = call.into_request().map_err(|fault| self.fault(&fault))?;
-        let outcome = self.runner.call(request).await;
+        let hello = match call.into_asked() {
+            Ok((id, Asked::Request(hello))) => Ok((id, hello)),
+            // Not for a method that is `hello`.
+            Ok((id, Asked::Subscribe(_))) => Err(before_hello(id)),
+            Err(fault) => Err(fault),
+        };
+        let (id, hello) = hello.map_err(|fault| self.fault(&fault))?;
+        let outcome = self.runner.call(hello).await;
         if let Some(id) = &id {
             answer(&self.outbox, id, &outcome);
         }
@@ -178,8 +189,12 @@ impl<S: Runner + 'static> Session<S> {
         if call.method == "hello" {
             self.check_protocol(&call)?;
         }
-        match call.into_request() {
-            Ok((id, request)) => {
+        match call.into_asked() {
+            Ok((id, Asked::Subscribe(request))) => {
+                let subscribing = self.runner.subscribe(request.clone());
+                self.subscriptions.add(request.process_id, AnswerSlot { id, outbox: self.outbox.clone() }, subscribing);
+            }
+            Ok((id, Asked::Request(request))) => {
                 let pending = self.runner.call(request);
                 // Nobody waits for the answer to a notification; its effect is there already.
                 if let Some(id) = id {
@@ -197,8 +212,10 @@ impl<S: Runner + 'static> Session<S> {
         Ok(())
     }
 
+    /// Until there is nothing more to send: a process that is subscribed to has been told of to its end.
     async fn answer_pending(&mut self) {
         while self.answers.join_next().await.is_some() {}
+        self.subscriptions.all_told().await;
     }
 
     fn check_protocol(&self, call: &Call) -> Result<(), End> {
@@ -239,13 +256,13 @@ impl<S: Runner + 'static> Session<S> {
 }
 
 /// The place of an answer. Where its making panics, the peer is told that, instead of waiting for ever.
-struct AnswerSlot {
+pub(super) struct AnswerSlot {
     id: Option<Id>,
-    outbox: Outbox,
+    pub(super) outbox: Outbox,
 }
 
 impl AnswerSlot {
-    fn fill(&mut self, outcome: &Result<Reply, RunnerError>) {
+    pub(super) fn fill(&mut self, outcome: &Result<Reply, RunnerError>) {
         if let Some(id) = self.id.take() {
             answer(&self.outbox, &id, outcome);
         }
@@ -282,7 +299,11 @@ fn queue(outbox: &Outbox, response: &Response<'_>) {
     }
 }
 
-fn words(error: &dyn std::error::Error) -> String {
+fn before_hello(id: Option<Id>) -> Fault {
+    Fault { id, error: ErrorObject::protocol(INVALID_REQUEST, "take a request before hello: hello comes first") }
+}
+
+pub(super) fn words(error: &dyn std::error::Error) -> String {
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     format!("{error}{cause}")
 }

@@ -15,13 +15,13 @@ use super::fake_runner::FakeRunner;
 use super::session::{HELLO_DEADLINE, MAX_PENDING, converse};
 use crate::wire::frame::{self, FrameReader, MAX_FRAME};
 
-const SOON: Duration = Duration::from_secs(10);
+pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// The peer's end of a connection, and the session behind it.
-struct Peer {
-    runner: FakeRunner,
+pub(super) struct Peer {
+    pub(super) runner: FakeRunner,
     frames: FrameReader<OwnedReadHalf>,
-    output: OwnedWriteHalf,
+    pub(super) output: OwnedWriteHalf,
     closing: watch::Sender<bool>,
     session: JoinHandle<()>,
 }
@@ -40,14 +40,14 @@ impl Peer {
         Self { runner, frames: FrameReader::new(input), output, closing, session }
     }
 
-    async fn greeted() -> Self {
+    pub(super) async fn greeted() -> Self {
         let mut peer = Self::connect();
         peer.send(&hello(1)).await;
         assert_eq!(peer.answer().await["result"]["protocol"], 1);
         peer
     }
 
-    async fn send(&mut self, message: &Value) {
+    pub(super) async fn send(&mut self, message: &Value) {
         self.output.write_all(&frame::encode(message).unwrap()).await.unwrap();
     }
 
@@ -55,12 +55,12 @@ impl Peer {
         frame::write_frame(&mut self.output, payload).await.unwrap();
     }
 
-    async fn answer(&mut self) -> Value {
+    pub(super) async fn answer(&mut self) -> Value {
         let payload = timeout(SOON, self.frames.next()).await.expect("an answer in time").unwrap();
         serde_json::from_slice(&payload.expect("an answer before the end")).unwrap()
     }
 
-    async fn sees_the_end(&mut self) {
+    pub(super) async fn sees_the_end(&mut self) {
         let end = timeout(SOON, self.frames.next()).await.expect("the end in time");
         assert!(matches!(end, Ok(None)), "{end:?}");
         timeout(SOON, &mut self.session).await.expect("the session's end in time").unwrap();
@@ -73,7 +73,7 @@ fn hello(protocol: u32) -> Value {
     json!({"jsonrpc": "2.0", "id": "hi", "method": "hello", "params": {"protocol": protocol, "client": client}})
 }
 
-fn call(id: u64, method: &str, params: &Value) -> Value {
+pub(super) fn call(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 

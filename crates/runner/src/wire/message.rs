@@ -3,7 +3,7 @@
 //! Owns the protocol's own error codes and the mapping of [`RunnerError`] to error objects and back. Knows no frame
 //! and no connection; whatever cannot be understood becomes a [`Fault`], which is itself a response to send.
 
-use codespace_domain::{ErrorCode, Reply, Request, RunnerError};
+use codespace_domain::{ErrorCode, Notification, Reply, Request, RunnerError, SubscribeRequest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,6 +38,15 @@ pub struct Call {
     pub method: String,
     /// The params; an empty object where there were none.
     pub params: Map<String, Value>,
+}
+
+/// What a [`Call`] asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// Something that is answered once.
+    Request(Request),
+    /// Something that is answered, and then told about.
+    Subscribe(SubscribeRequest),
 }
 
 /// A message that cannot be taken as a request, and what to answer.
@@ -155,9 +164,15 @@ impl Call {
         Ok(Self { id, method, params })
     }
 
-    /// The request that is meant. Gives the id back with either outcome.
-    pub fn into_request(self) -> Result<(Option<Id>, Request), Fault> {
+    /// What is meant. Gives the id back with either outcome.
+    pub fn into_asked(self) -> Result<(Option<Id>, Asked), Fault> {
         let Self { id, method, params } = self;
+        if method == SubscribeRequest::METHOD {
+            return match serde_json::from_value(Value::Object(params)) {
+                Ok(request) => Ok((id, Asked::Subscribe(request))),
+                Err(error) => Err(bad_params(id, &method, &error)),
+            };
+        }
         if !Request::METHODS.contains(&method.as_str()) {
             let name: String = method.chars().take(80).collect();
             let error = ErrorObject::protocol(METHOD_NOT_FOUND, format!("find the method {name:?}"));
@@ -168,13 +183,14 @@ impl Call {
         tagged.insert("method".to_owned(), Value::String(method));
         tagged.insert("params".to_owned(), Value::Object(params));
         match serde_json::from_value(Value::Object(tagged)) {
-            Ok(request) => Ok((id, request)),
-            Err(error) => {
-                let error = ErrorObject::protocol(INVALID_PARAMS, format!("take the params of {what}: {error}"));
-                Err(Fault { id, error })
-            }
+            Ok(request) => Ok((id, Asked::Request(request))),
+            Err(error) => Err(bad_params(id, &what, &error)),
         }
     }
+}
+
+fn bad_params(id: Option<Id>, method: &str, error: &serde_json::Error) -> Fault {
+    Fault { id, error: ErrorObject::protocol(INVALID_PARAMS, format!("take the params of {method}: {error}")) }
 }
 
 /// A request on its way out.
@@ -183,33 +199,86 @@ pub struct Outgoing<'a> {
     jsonrpc: &'static str,
     id: u64,
     #[serde(flatten)]
-    request: &'a Request,
+    asked: OutgoingAsked<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum OutgoingAsked<'a> {
+    Request(&'a Request),
+    Subscribe { method: &'static str, params: &'a SubscribeRequest },
 }
 
 impl<'a> Outgoing<'a> {
     /// A request whose answer will carry `id`.
     pub fn new(id: u64, request: &'a Request) -> Self {
-        Self { jsonrpc: "2.0", id, request }
+        Self { jsonrpc: "2.0", id, asked: OutgoingAsked::Request(request) }
+    }
+
+    /// The same for a subscription.
+    pub fn subscribe(id: u64, params: &'a SubscribeRequest) -> Self {
+        Self { jsonrpc: "2.0", id, asked: OutgoingAsked::Subscribe { method: SubscribeRequest::METHOD, params } }
+    }
+}
+
+/// A notification on its way out.
+#[derive(Debug, Serialize)]
+pub struct Told<'a> {
+    jsonrpc: &'static str,
+    #[serde(flatten)]
+    notification: &'a Notification,
+}
+
+impl<'a> Told<'a> {
+    /// It has no id, and is not answered.
+    pub fn new(notification: &'a Notification) -> Self {
+        Self { jsonrpc: "2.0", notification }
+    }
+}
+
+/// Whatever the Runner sends.
+#[derive(Debug)]
+pub enum Incoming {
+    /// The answer to a request.
+    Answer(Answer),
+    /// What a subscription tells.
+    Told(Box<Notification>),
+    /// A notification of a Runner that is newer than this. Not for us.
+    Unknown,
+}
+
+impl Incoming {
+    /// Reads a payload that should be one response or one notification.
+    pub fn parse(payload: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Either {
+            id: Option<Id>,
+            result: Option<Value>,
+            error: Option<ErrorObject>,
+            method: Option<String>,
+            params: Option<Value>,
+        }
+        let Either { id, result, error, method, params } = serde_json::from_slice(payload)?;
+        match method {
+            None => Ok(Self::Answer(Answer { id, result, error })),
+            Some(method) if Notification::METHODS.contains(&method.as_str()) => {
+                serde_json::from_value(serde_json::json!({"method": method, "params": params})).map(Self::Told)
+            }
+            Some(_) => Ok(Self::Unknown),
+        }
     }
 }
 
 /// An answer that came in.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct Answer {
     /// `null` where the other side could not tell what it answers.
     pub id: Option<Id>,
-    #[serde(default)]
     result: Option<Value>,
-    #[serde(default)]
     error: Option<ErrorObject>,
 }
 
 impl Answer {
-    /// Reads a payload that should be one response.
-    pub fn parse(payload: &[u8]) -> Result<Self, serde_json::Error> {
-        serde_json::from_slice(payload)
-    }
-
     /// The bare result, or the error.
     pub fn into_outcome(self) -> Result<Value, RunnerError> {
         match (self.result, self.error) {

@@ -1,19 +1,34 @@
 //! Requests and answers mean the same on both sides, and whatever is no request has a fixed answer.
 
 use codespace_domain::{
-    ErrorCode, ListReply, ListRequest, ProcessId, Reply, Request, RunnerError, SignalName, SignalRequest, Stage,
-    StopReply, StopRequest,
+    Encoding, ErrorCode, ListReply, ListRequest, Notification, OutputNotice, ProcessId, ReadReply, Reply, Request,
+    RunnerError, SignalName, SignalRequest, Stage, State, StopReply, StopRequest, Stream, SubscribeRequest,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::message::{
-    Answer, Call, INVALID_PARAMS, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outgoing, RUNNER_ERROR, ReplyKind, Response,
+    Answer, Asked, Call, INVALID_PARAMS, INVALID_REQUEST, Id, Incoming, METHOD_NOT_FOUND, Outgoing, RUNNER_ERROR,
+    ReplyKind, Response, Told,
 };
 
 fn request(text: &str) -> Result<(Option<Id>, Request), Value> {
-    let parsed = Call::parse(text.as_bytes()).and_then(Call::into_request);
+    match asked(text)? {
+        (id, Asked::Request(request)) => Ok((id, request)),
+        (_, Asked::Subscribe(params)) => panic!("a subscription: {params:?}"),
+    }
+}
+
+fn asked(text: &str) -> Result<(Option<Id>, Asked), Value> {
+    let parsed = Call::parse(text.as_bytes()).and_then(Call::into_asked);
     parsed.map_err(|fault| serde_json::to_value(fault.response()).unwrap())
+}
+
+fn answer(text: &str) -> Answer {
+    match Incoming::parse(text.as_bytes()).unwrap() {
+        Incoming::Answer(answer) => answer,
+        other => panic!("no answer: {other:?}"),
+    }
 }
 
 #[test]
@@ -23,6 +38,38 @@ fn a_request_that_one_side_writes_is_the_request_that_the_other_reads() {
     let (id, got) = request(&text).unwrap();
     assert_eq!(id, Some(Id::Number(7.into())));
     assert_eq!(got, sent);
+}
+
+#[test]
+fn a_subscription_and_what_it_tells_are_the_same_on_both_sides() {
+    let sent = SubscribeRequest { cursor: 5, encoding: Encoding::Base64, ..SubscribeRequest::new(ProcessId::mint()) };
+    let text = serde_json::to_string(&Outgoing::subscribe(7, &sent)).unwrap();
+    assert_eq!(asked(&text).unwrap(), (Some(Id::Number(7.into())), Asked::Subscribe(sent.clone())));
+    let unknown = text.replace("cursor", "cursors");
+    assert_eq!(asked(&unknown).unwrap_err()["error"]["code"], INVALID_PARAMS);
+
+    let read = ReadReply {
+        process_id: sent.process_id,
+        cursor: 8,
+        chunk: "abc".into(),
+        encoding: Encoding::Utf8,
+        eof: false,
+        output_lost: true,
+        retained_from: 5,
+        total: 9,
+        state: State::Running,
+    };
+    let told = Notification::Output(OutputNotice { read, stream: Stream::Stderr });
+    let value = serde_json::to_value(Told::new(&told)).unwrap();
+    assert_eq!((&value["jsonrpc"], &value["method"]), (&json!("2.0"), &json!("output")));
+    assert_eq!((&value["params"]["chunk"], &value["params"]["stream"]), (&json!("abc"), &json!("stderr")));
+    assert!(value.get("id").is_none());
+    match Incoming::parse(value.to_string().as_bytes()).unwrap() {
+        Incoming::Told(got) => assert_eq!(*got, told),
+        other => panic!("{other:?}"),
+    }
+    let newer = r#"{"jsonrpc":"2.0","method":"weather","params":{"sun":true}}"#;
+    assert!(matches!(Incoming::parse(newer.as_bytes()), Ok(Incoming::Unknown)));
 }
 
 #[test]
@@ -85,7 +132,7 @@ fn a_runner_error_crosses_the_wire_whole() {
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["error"]["code"], RUNNER_ERROR);
     assert_eq!(value["error"]["data"]["stage"], "exec");
-    assert_eq!(Answer::parse(text.as_bytes()).unwrap().into_outcome().unwrap_err(), error);
+    assert_eq!(answer(&text).into_outcome().unwrap_err(), error);
 }
 
 #[test]
@@ -93,7 +140,7 @@ fn an_error_of_another_version_is_still_an_error_with_its_words() {
     let text = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "fold space",
         "data": {"code": "SPACE_FOLDED", "message": "fold space"}}})
     .to_string();
-    let error = Answer::parse(text.as_bytes()).unwrap().into_outcome().unwrap_err();
+    let error = answer(&text).into_outcome().unwrap_err();
     assert_eq!(error.code, ErrorCode::Internal);
     assert!(error.message.contains("fold space"));
 }
@@ -111,7 +158,7 @@ proptest! {
     #[test]
     fn no_bytes_can_do_worse_than_a_fault(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(call) = Call::parse(&bytes) {
-            let _either = call.into_request();
+            let _either = call.into_asked();
         }
     }
 }

@@ -106,6 +106,44 @@ proptest! {
     }
 
     #[test]
+    fn one_label_at_a_time_brings_the_same_bytes_and_says_whose_each_is(
+        sizes in sizes(),
+        output_bytes in 0_u64..40,
+        appends in vec((stream(), some_bytes()), 0..24),
+        max_bytes in 4_u64..30,
+        whole_characters: bool,
+        closed: bool,
+        first in 0_u64..60,
+    ) {
+        let mut kept = Kept::new(output_bytes, OnFull::Drop, sizes);
+        let mut all = Vec::new();
+        for (stream, bytes) in appends {
+            kept.append(stream, &bytes);
+            all.extend(bytes.iter().map(|byte| (stream, *byte)));
+        }
+        let mut cursor = first.min(all.len() as u64);
+        let mut left = cursor;
+        loop {
+            let wanted = Wanted { selection: StreamSelection::Combined, cursor, max_bytes, whole_characters, closed };
+            let (slice, stream) = kept.read_one_label(&wanted);
+            let begin = slice.cursor - slice.bytes.len() as u64;
+            prop_assert_eq!(slice.lost, begin != cursor);
+            left += begin - cursor;
+            for byte in &slice.bytes {
+                prop_assert_eq!((stream.unwrap(), *byte), all[left as usize]);
+                left += 1;
+            }
+            // Nobody waits in vain: what is left out is the beginning of a character at the very end.
+            if slice.bytes.is_empty() && !slice.lost {
+                let rest: Vec<u8> = all[cursor as usize..].iter().map(|(_, byte)| *byte).collect();
+                prop_assert!(rest.is_empty() || (whole_characters && !closed && text::unfinished(&rest) == rest.len()));
+                break;
+            }
+            cursor = slice.cursor;
+        }
+    }
+
+    #[test]
     fn a_label_that_is_read_loses_nothing_while_room_is_asked_for(
         sizes in sizes(),
         output_bytes in 0_u64..40,
