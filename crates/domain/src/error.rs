@@ -8,6 +8,7 @@ use crate::ProcessId;
 
 /// The kind of a failure. The text form is the contract's: `WORKSPACE_BUSY`, ...
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
     /// The client speaks another protocol version.
@@ -88,6 +89,7 @@ impl fmt::Display for ErrorCode {
 
 /// Where a start failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Before anything was created: the workspace, the plan, the descriptors.
@@ -103,6 +105,7 @@ pub enum Stage {
 /// A failure as the outside sees it. `message` is a lower-case fragment that finishes "failed to ..."; advice is in
 /// `hint`. Never holds a secret, an environment value or an output byte.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{code}: {message}")]
 pub struct RunnerError {
     /// What kind of failure.

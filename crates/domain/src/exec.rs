@@ -8,50 +8,67 @@ use crate::{ByteString, ProcessId, ProcessKey, ProcessStatus, ReadReply, Workspa
 
 /// Params of `exec`. Times are milliseconds, sizes bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExecRequest {
     /// Where the command runs.
     pub workspace_id: WorkspaceId,
     /// The argv; no shell is implied, never empty.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("prefixItems" = [{ "$ref": "#/$defs/ByteString", "minLength": 1 }]))
+    )]
     pub command: Vec<ByteString>,
     /// The working directory, relative to the workspace's root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<ByteString>,
-    /// Added to the Runner's own small environment; `None` removes a name.
+    /// Added to the Runner's own small environment; `null` removes a name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = { "pattern": "^[^=\\u0000]+$" })))]
     pub env: BTreeMap<String, Option<ByteString>>,
     /// Whether the command gets a terminal instead of pipes.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = false)))]
     pub tty: bool,
     /// The terminal's rows (default 24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = 24)))]
     pub rows: Option<u16>,
     /// The terminal's columns (default 80).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = 80)))]
     pub cols: Option<u16>,
     /// Whether stdin ends at once or stays open for `write_stdin`; a tty always has it.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "none")))]
     pub stdin: StdinMode,
     /// Counts from the acceptance of `exec`. Absent: the workspace's default; 0: none, under the registry's `max` the `max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// SIGTERM to the command first, and so long until the end, for every end that names no grace of its own.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = 0)))]
     pub grace_ms: u64,
     /// How long what the command left running may go on (default 250).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = 250)))]
     pub linger_ms: Option<u64>,
     /// What the process's life is tied to.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "workspace")))]
     pub lifetime: Lifetime,
     /// Whether what the command left running is ended or kept.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "end")))]
     pub background: Background,
     /// How many of the latest output bytes are kept (default 1 MiB).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = 1_048_576)))]
     pub output_bytes: Option<u64>,
     /// What happens when unread output fills the budget.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "drop")))]
     pub on_full: OnFull,
     /// Limits of this process; they can only narrow the workspace's.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
@@ -61,6 +78,7 @@ pub struct ExecRequest {
     pub process_key: Option<ProcessKey>,
     /// Wait for the end up to so long before the answer.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = 0)))]
     pub wait_ms: u64,
 }
 
@@ -92,6 +110,7 @@ impl ExecRequest {
 
 /// What stdin is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
     /// At its end from the start, so that nothing hangs on it.
@@ -103,6 +122,7 @@ pub enum StdinMode {
 
 /// What a process's life is tied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetime {
     /// Outlives its client; ends with its workspace or the Runner.
@@ -114,6 +134,7 @@ pub enum Lifetime {
 
 /// What happens to processes that a command leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Background {
     /// They have `linger_ms` to finish, then they are ended.
@@ -125,6 +146,7 @@ pub enum Background {
 
 /// What happens when the output budget is full of bytes that nobody has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFull {
     /// The oldest bytes go, and readers are told.
@@ -141,18 +163,22 @@ pub enum OnFull {
 pub struct Limits {
     /// Memory of the whole tree, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub memory_bytes: Option<u64>,
     /// Processes and threads of the whole tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub pids: Option<u64>,
     /// Processor time of each process, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub cpu_seconds: Option<u64>,
     /// The largest file that a process may write, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<u64>,
     /// Open files of one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub open_files: Option<u64>,
 }
 
@@ -180,10 +206,12 @@ impl Limits {
 
 /// Result of `exec`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecReply {
     /// The new process, or the one that already has this `process_key`.
     pub process_id: ProcessId,
     /// Always `confirmed`: the command's `execve` has succeeded, or the process was ended before that.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = "confirmed")))]
     pub dispatch_status: String,
     /// With `wait_ms`, and for a start that was ended while it was pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]

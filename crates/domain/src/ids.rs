@@ -3,12 +3,12 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use uuid::{Uuid, Variant};
 
 /// Why a text is no identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// A process id is `proc-` and a UUID version 4.
+    /// A process id is `proc-` and a UUID version 4 in lower case.
     #[error("{0:?} is no process id: proc- and a UUID expected")]
     Process(String),
     /// A workspace id is 1 to 128 letters, digits, `.`, `_` or `-`, not starting with `.` or `-`.
@@ -51,8 +51,10 @@ impl std::str::FromStr for ProcessId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         text.strip_prefix("proc-")
             .and_then(|uuid| Uuid::try_parse(uuid).ok())
-            .filter(|uuid| uuid.get_version_num() == 4)
+            .filter(|uuid| uuid.get_version_num() == 4 && uuid.get_variant() == Variant::RFC4122)
             .map(Self)
+            // One process has one name: no other case, no braces, no form without hyphens.
+            .filter(|id| id.to_string() == text)
             .ok_or_else(|| IdError::Process(text.chars().take(80).collect()))
     }
 }
@@ -158,9 +160,17 @@ mod tests {
     fn a_minted_process_id_reads_back_and_others_are_refused() {
         let id = ProcessId::mint();
         assert_eq!(id.to_string().parse::<ProcessId>().unwrap(), id);
-        for bad in
-            ["", "proc-", "proc-1", "00000000-0000-4000-8000-000000000000", "proc-00000000-0000-1000-8000-000000000000"]
-        {
+        for bad in [
+            "",
+            "proc-",
+            "proc-1",
+            "00000000-0000-4000-8000-000000000000",
+            "proc-00000000-0000-1000-8000-000000000000",
+            "proc-00000000-0000-4000-0000-000000000000",
+            "proc-0000000000004000800000000000000a",
+            "proc-00000000-0000-4000-8000-00000000000A",
+            "proc-{00000000-0000-4000-8000-00000000000a}",
+        ] {
             assert!(bad.parse::<ProcessId>().is_err(), "{bad:?}");
         }
     }

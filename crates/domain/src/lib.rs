@@ -9,6 +9,8 @@ mod exec;
 mod ids;
 mod output;
 mod request;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod signal;
 mod status;
 mod subscription;

@@ -6,6 +6,7 @@ use crate::{ProcessId, State};
 
 /// A label of the output stream. A terminal's output is all `stdout`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words are the meaning")]
 pub enum Stream {
@@ -15,6 +16,7 @@ pub enum Stream {
 
 /// Which bytes a read is about. With one stream, the cursor counts that stream's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words are the meaning")]
 pub enum StreamSelection {
@@ -26,6 +28,7 @@ pub enum StreamSelection {
 
 /// How bytes are put into a JSON string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Encoding {
     /// Text; bytes that are no UTF-8 become U+FFFD.
     #[default]
@@ -38,6 +41,7 @@ pub enum Encoding {
 
 /// Params of `read_process`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadRequest {
     /// The process.
@@ -50,6 +54,7 @@ pub struct ReadRequest {
     pub wait_ms: u64,
     /// The most bytes to return, at least 4.
     #[serde(default = "default_max_bytes")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 4)))]
     pub max_bytes: u64,
     /// Which stream.
     #[serde(default)]
@@ -83,6 +88,7 @@ fn default_max_bytes() -> u64 {
 
 /// Result of `read_process`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReadReply {
     /// The process.
     pub process_id: ProcessId,

@@ -71,12 +71,15 @@ pub enum Reply {
 
 /// `{}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Empty {}
 
 /// Params of `hello`, the first request of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HelloRequest {
     /// The version that the client speaks.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = PROTOCOL)))]
     pub protocol: u32,
     /// Who the client is.
     pub client: ClientInfo,
@@ -84,6 +87,7 @@ pub struct HelloRequest {
 
 /// Who a client is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "the words are the meaning")]
 pub struct ClientInfo {
     pub name: String,
@@ -93,8 +97,10 @@ pub struct ClientInfo {
 
 /// Result of `hello`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HelloReply {
     /// The version that the Runner speaks.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = PROTOCOL)))]
     pub protocol: u32,
     /// Who the Runner is.
     pub server: ServerInfo,
@@ -104,6 +110,7 @@ pub struct HelloReply {
 
 /// Who the Runner is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "the words are the meaning")]
 pub struct ServerInfo {
     pub name: String,
@@ -113,6 +120,7 @@ pub struct ServerInfo {
 
 /// What this Runner can enforce on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SandboxInfo {
     /// The engine that works here; `none` when no engine does.
     pub engine: Enforcement,
@@ -125,6 +133,11 @@ pub struct SandboxInfo {
 
 /// Params of `write_stdin`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend(
+    "if" = { "required": ["encoding"], "properties": { "encoding": { "const": "base64" } } },
+    "then" = { "properties": { "data": { "pattern": crate::schema::BASE64 } } }
+)))]
 #[serde(deny_unknown_fields)]
 pub struct WriteStdinRequest {
     /// The process.
@@ -141,6 +154,7 @@ pub struct WriteStdinRequest {
 
 /// Result of `write_stdin`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WriteStdinReply {
     /// Bytes that the process's stdin has taken.
     pub written: u64,
@@ -148,6 +162,7 @@ pub struct WriteStdinReply {
 
 /// Params of `close_stdin`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CloseStdinRequest {
     /// The process.
@@ -156,6 +171,7 @@ pub struct CloseStdinRequest {
 
 /// Params of `process_status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StatusRequest {
     /// The process.
@@ -167,6 +183,7 @@ pub struct StatusRequest {
 
 /// Params of `list_processes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ListRequest {
     /// Only of this workspace.
@@ -179,6 +196,7 @@ pub struct ListRequest {
 
 /// Result of `list_processes`, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "the words are the meaning")]
 pub struct ListReply {
     pub processes: Vec<ProcessStatus>,
@@ -186,18 +204,22 @@ pub struct ListReply {
 
 /// Params of `process_resize`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ResizeRequest {
     /// The process.
     pub process_id: ProcessId,
     /// At least 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub rows: u16,
     /// At least 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub cols: u16,
 }
 
 /// Result of `process_resize`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "the words are the meaning")]
 pub struct ResizeReply {
     pub rows: u16,
@@ -206,6 +228,7 @@ pub struct ResizeReply {
 
 /// Params of `signal_process`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SignalRequest {
     /// The process.
@@ -234,6 +257,7 @@ pub enum ProcessRef {
 
 /// Params of `terminate_process`: `process_id`, or `workspace_id` and `process_key`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(into = "TerminateParams"))]
 #[serde(try_from = "TerminateParams")]
 pub struct TerminateRequest {
     /// Which process.
@@ -244,13 +268,32 @@ pub struct TerminateRequest {
     pub grace_ms: Option<u64>,
 }
 
-/// As it is sent.
+/// `process_id`, or `workspace_id` and `process_key`; never both.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("oneOf" = [
+    {
+        "required": ["process_id"],
+        "properties": {
+            "process_id": { "type": "string" }, "workspace_id": { "type": "null" }, "process_key": { "type": "null" }
+        }
+    },
+    {
+        "required": ["workspace_id", "process_key"],
+        "properties": {
+            "process_id": { "type": "null" }, "workspace_id": { "type": "string" }, "process_key": { "type": "string" }
+        }
+    }
+])))]
 #[serde(deny_unknown_fields)]
 struct TerminateParams {
+    /// The process.
     process_id: Option<ProcessId>,
+    /// The workspace of `process_key`.
     workspace_id: Option<WorkspaceId>,
+    /// The process by its client's key, also while its start is still pending.
     process_key: Option<ProcessKey>,
+    /// SIGTERM first, and so long until the end, in milliseconds. Absent: what its `exec` said.
     grace_ms: Option<u64>,
 }
 
@@ -276,6 +319,7 @@ impl TryFrom<TerminateParams> for TerminateRequest {
 
 /// Params of `terminate_workspace`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TerminateWorkspaceRequest {
     /// The workspace.
@@ -287,6 +331,7 @@ pub struct TerminateWorkspaceRequest {
 
 /// Result of `terminate_workspace`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TerminateWorkspaceReply {
     /// How many processes it ended.
     pub ended: u64,
@@ -296,6 +341,7 @@ pub struct TerminateWorkspaceReply {
 
 /// Params of `stop`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StopRequest {
     /// As for `terminate_process`.
@@ -305,6 +351,7 @@ pub struct StopRequest {
 
 /// Result of `stop`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StopReply {
     /// How many processes it ended.
     pub ended: u64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A signal that `signal_process` may send to the command's process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 #[expect(missing_docs, reason = "each is the signal of its name")]
 pub enum SignalName {

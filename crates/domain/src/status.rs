@@ -8,6 +8,7 @@ use crate::{ByteString, Lifetime, ProcessId, ProcessKey, WorkspaceId, signal_nam
 /// `exited` is published once: the command is gone, its tree was seen gone (or the time for it ran out) and its output
 /// is drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words are the meaning")]
 pub enum State {
@@ -17,6 +18,7 @@ pub enum State {
 
 /// Where a running process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// The command's `execve` has not yet succeeded.
@@ -29,6 +31,7 @@ pub enum Phase {
 
 /// How the process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
     /// By the command's own exit code.
@@ -45,6 +48,7 @@ pub enum Termination {
 
 /// The first cause that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EndedBy {
     /// The command itself, or a signal that somebody else sent it.
@@ -67,6 +71,7 @@ pub enum EndedBy {
 
 /// Which limit ended a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is the limit of its name")]
 pub enum LimitName {
@@ -79,6 +84,7 @@ pub enum LimitName {
 
 /// A signal that ended a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SignalInfo {
     /// Linux signal number.
     pub number: i32,
@@ -95,6 +101,7 @@ impl From<i32> for SignalInfo {
 
 /// What was seen of the tree's end. Never guessed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeReport {
     /// The Runner has seen that nothing of the tree is left.
     pub confirmed: bool,
@@ -109,6 +116,7 @@ pub struct TreeReport {
 
 /// What the whole tree used, as far as the platform tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// From the acceptance of `exec` to the end.
     pub wall_ms: u64,
@@ -125,6 +133,7 @@ pub struct Usage {
 
 /// Which engine a process runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcement {
     /// No sandbox; asked for by name in the registry.
@@ -137,6 +146,7 @@ pub enum Enforcement {
 
 /// Result of `process_status`, and what `exited` carries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessStatus {
     /// The process.
     pub process_id: ProcessId,
@@ -158,9 +168,11 @@ pub struct ProcessStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     /// When `exec` was accepted, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub started_at: String,
     /// When `exited` was published, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
     /// The command's own, only with `exited` (or with `background: "keep"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -35,6 +35,7 @@ pub enum NetworkMode {
 
 /// Params of `workspace_info`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceInfoRequest {
     /// One workspace, else all.
@@ -44,6 +45,7 @@ pub struct WorkspaceInfoRequest {
 
 /// One workspace, or all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum WorkspaceInfoReply {
     /// The one that was named.
@@ -57,6 +59,7 @@ pub enum WorkspaceInfoReply {
 
 /// A registered workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkspaceInfo {
     /// Its directory on the host.
     pub root: ByteString,
@@ -68,6 +71,7 @@ pub struct WorkspaceInfo {
 
 /// What is really enforced for the commands of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExecutionInfo {
     /// The engine in use.
     pub sandbox: Enforcement,

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use codespace_domain::schema::bound_numbers;
 use codespace_domain::{Profile, WorkspaceId};
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -27,9 +29,10 @@ struct RegistryFile {
     workspaces: BTreeMap<WorkspaceId, Workspace>,
 }
 
-/// The JSON Schema of the registry file, draft 2020-12.
+/// The JSON Schema of the registry file, draft 2020-12: `docs/schema/registry.json`.
 pub fn registry_schema() -> Value {
-    schemars::schema_for!(RegistryFile).to_value()
+    let settings = SchemaSettings::draft2020_12().for_deserialize().with_transform(bound_numbers);
+    settings.into_generator().into_root_schema_for::<RegistryFile>().to_value()
 }
 
 /// The workspaces of a registry's text, not yet checked against the disk.
