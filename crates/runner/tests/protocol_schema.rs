@@ -66,7 +66,7 @@ fn the_schema_and_the_runner_take_the_same_requests_and_refuse_the_same() {
         let faults = faults(&validator(&format!("{method}.request")), &message);
         assert_eq!(faults.is_empty(), good, "{message}: {faults:?}");
         assert_eq!(any.is_valid(&message), good, "{message}");
-        let taken = Call::parse(message.to_string().as_bytes()).and_then(Call::into_request).is_ok();
+        let taken = Call::parse(message.to_string().as_bytes()).and_then(Call::into_asked).is_ok();
         let refused_later = samples::refused_when_it_takes_effect(&message);
         assert_eq!(taken && !refused_later, good, "the Runner's own reading of {message}");
     }
@@ -77,7 +77,7 @@ fn the_schema_and_the_runner_take_the_same_messages_whatever_their_method() {
     let any = validator("Request");
     for (message, good) in samples::messages() {
         assert_eq!(any.is_valid(&message), good, "{message}");
-        let taken = Call::parse(message.to_string().as_bytes()).and_then(Call::into_request).is_ok();
+        let taken = Call::parse(message.to_string().as_bytes()).and_then(Call::into_asked).is_ok();
         assert_eq!(taken, good, "the Runner's own reading of {message}");
     }
 }

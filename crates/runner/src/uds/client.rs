@@ -27,7 +27,8 @@ use super::error::{ConnectError, MAX_SOCKET_PATH};
 use crate::api::{Pending, Runner, Subscribing};
 use crate::subscription::{Listener, Subscription};
 use crate::wire::frame::{self, FrameError, FrameReader};
-use crate::wire::message::{Answer, Id, Incoming, Outgoing, ReplyKind};
+use crate::wire::id::Id;
+use crate::wire::message::{Answer, Incoming, Outgoing, ReplyKind};
 
 const CLOSED: &str = "the Runner has closed it";
 
@@ -233,10 +234,7 @@ async fn read_all(
 }
 
 fn deliver(shared: &Shared, answer: Answer) {
-    let id = match &answer.id {
-        Some(Id::Number(number)) => number.as_u64(),
-        Some(Id::Text(_)) | None => None,
-    };
+    let id = answer.id.as_ref().and_then(Id::as_u64);
     let outcome = answer.into_outcome();
     let waiting = shared.with(|table| id.and_then(|id| table.waiting.as_mut()?.remove(&id)));
     match (waiting, outcome) {

@@ -13,7 +13,6 @@
 use std::time::Duration;
 
 use codespace_domain::{ErrorCode, PROTOCOL, Reply, RunnerError};
-use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::watch;
@@ -25,7 +24,8 @@ use super::outbox::{self, Outbox};
 use super::subscriptions::Subscriptions;
 use crate::api::Runner;
 use crate::wire::frame::{self, FrameError, FrameReader};
-use crate::wire::message::{Asked, Call, ErrorObject, Fault, INTERNAL_ERROR, INVALID_REQUEST, Id, Response};
+use crate::wire::id::Id;
+use crate::wire::message::{Asked, Call, ErrorObject, Fault, INTERNAL_ERROR, INVALID_REQUEST, Response};
 
 /// How long a peer may take for its `hello`.
 pub(super) const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -219,9 +219,8 @@ impl<S: Runner + 'static> Session<S> {
     }
 
     fn check_protocol(&self, call: &Call) -> Result<(), End> {
-        // Looked at before the other params: those of another version may have another form.
-        match call.params.get("protocol") {
-            Some(Value::Number(theirs)) if theirs.as_u64() != Some(u64::from(PROTOCOL)) => {
+        match call.protocol() {
+            Some(theirs) if theirs.as_u64() != Some(u64::from(PROTOCOL)) => {
                 let text = format!("speak protocol {theirs}: this Runner speaks {PROTOCOL}");
                 self.refuse(call.id.as_ref(), &RunnerError::new(ErrorCode::ProtocolMismatch, text));
                 Err(End::Fault)
@@ -294,7 +293,7 @@ fn answer(outbox: &Outbox, id: &Id, outcome: &Result<Reply, RunnerError>) {
 fn queue(outbox: &Outbox, response: &Response<'_>) {
     match frame::encode(response) {
         Ok(frame) => outbox.send(frame),
-        // Errors are short; one that is not was made of an id of megabytes.
+        // Errors are short, and so are ids.
         Err(error) => tracing::debug!(error = %words(&error), "failed to send an error"),
     }
 }

@@ -89,8 +89,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     /// Bytes that are held for the frame under way.
-    #[cfg(test)]
-    pub(super) fn allocated(&self) -> usize {
+    pub fn allocated(&self) -> usize {
         self.body.capacity()
     }
 }

@@ -6,7 +6,11 @@
 use codespace_domain::{ErrorCode, Notification, Reply, Request, RunnerError, SubscribeRequest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::envelope::{Envelope, Tagged, read_params, text_of};
+use super::id::Id;
 
 /// Not a JSON-RPC 2.0 request.
 pub const INVALID_REQUEST: i64 = -32600;
@@ -19,25 +23,15 @@ pub const INTERNAL_ERROR: i64 = -32603;
 /// The Runner's answer is a [`RunnerError`], found in `data`.
 pub const RUNNER_ERROR: i64 = -32000;
 
-/// What ties an answer to its request: a number or a string, chosen by the client.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Id {
-    /// Any JSON number.
-    Number(serde_json::Number),
-    /// Any string.
-    Text(String),
-}
-
 /// A message to the Runner that has the form of a request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Call {
     /// Absent in a notification, which is never answered.
     pub id: Option<Id>,
     /// The method's name; not looked up yet.
     pub method: String,
-    /// The params; an empty object where there were none.
-    pub params: Map<String, Value>,
+    /// The params, an object whose members are not looked at yet; `None` where there were none.
+    params: Option<Box<RawValue>>,
 }
 
 /// What a [`Call`] asks for.
@@ -136,39 +130,37 @@ impl Fault {
 impl Call {
     /// Reads a payload that should be one request or notification.
     pub fn parse(payload: &[u8]) -> Result<Self, Fault> {
-        let mut object = match serde_json::from_slice(payload) {
-            Ok(Value::Object(object)) => object,
-            Ok(Value::Array(_)) => return Err(Fault::nameless("take a batch: send one request per frame")),
-            Ok(_) => return Err(Fault::nameless("take a message that is no object")),
-            Err(error) => return Err(Fault::nameless(format!("read the message as JSON: {error}"))),
-        };
-        let id = match object.remove("id") {
-            None => None,
-            Some(Value::Number(number)) => Some(Id::Number(number)),
-            Some(Value::String(text)) => Some(Id::Text(text)),
-            Some(_) => return Err(Fault::nameless("take an id that is neither a number nor a string")),
-        };
+        let envelope = Envelope::read(payload).map_err(Fault::nameless)?;
+        let id = envelope.id.map(Id::read).transpose().map_err(|error| Fault::nameless(format!("take {error}")))?;
         let fault = |code, message: &str| Fault { id: id.clone(), error: ErrorObject::protocol(code, message) };
-        if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        if envelope.jsonrpc.and_then(text_of).as_deref() != Some("2.0") {
             return Err(fault(INVALID_REQUEST, "take a message without \"jsonrpc\": \"2.0\""));
         }
-        let Some(Value::String(method)) = object.remove("method") else {
+        let Some(method) = envelope.method.and_then(text_of) else {
             return Err(fault(INVALID_REQUEST, "take a message without a method"));
         };
-        let params = match object.remove("params") {
-            None => Map::new(),
-            Some(Value::Object(params)) => params,
-            // By position they would be taken in the order of a struct's fields, which is no part of the contract.
-            Some(_) => return Err(fault(INVALID_PARAMS, "take params that are no object: name each of them")),
-        };
-        Ok(Self { id, method, params })
+        // By position they would be taken in the order of a struct's fields, which is no part of the contract.
+        if envelope.params.is_some_and(|params| !params.get().starts_with('{')) {
+            return Err(fault(INVALID_PARAMS, "take params that are no object: name each of them"));
+        }
+        Ok(Self { id, method, params: envelope.params.map(ToOwned::to_owned) })
+    }
+
+    /// The `protocol` of a `hello`, whatever its other params are: those of another version may have another form.
+    pub fn protocol(&self) -> Option<serde_json::Number> {
+        #[derive(Deserialize)]
+        struct Version {
+            protocol: serde_json::Number,
+        }
+        let version: Version = serde_json::from_str(self.params.as_ref()?.get()).ok()?;
+        Some(version.protocol)
     }
 
     /// What is meant. Gives the id back with either outcome.
     pub fn into_asked(self) -> Result<(Option<Id>, Asked), Fault> {
         let Self { id, method, params } = self;
         if method == SubscribeRequest::METHOD {
-            return match serde_json::from_value(Value::Object(params)) {
+            return match read_params(params.as_deref()) {
                 Ok(request) => Ok((id, Asked::Subscribe(request))),
                 Err(error) => Err(bad_params(id, &method, &error)),
             };
@@ -178,18 +170,14 @@ impl Call {
             let error = ErrorObject::protocol(METHOD_NOT_FOUND, format!("find the method {name:?}"));
             return Err(Fault { id, error });
         }
-        let mut tagged = Map::new();
-        let what = method.clone();
-        tagged.insert("method".to_owned(), Value::String(method));
-        tagged.insert("params".to_owned(), Value::Object(params));
-        match serde_json::from_value(Value::Object(tagged)) {
+        match Tagged::new(&method, params.as_deref()).read() {
             Ok(request) => Ok((id, Asked::Request(request))),
-            Err(error) => Err(bad_params(id, &what, &error)),
+            Err(error) => Err(bad_params(id, &method, &error)),
         }
     }
 }
 
-fn bad_params(id: Option<Id>, method: &str, error: &serde_json::Error) -> Fault {
+fn bad_params(id: Option<Id>, method: &str, error: &str) -> Fault {
     Fault { id, error: ErrorObject::protocol(INVALID_PARAMS, format!("take the params of {method}: {error}")) }
 }
 
