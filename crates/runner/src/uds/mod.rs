@@ -21,6 +21,8 @@ mod subscriptions;
 #[cfg(test)]
 mod fake_runner;
 #[cfg(test)]
+mod garbage_tests;
+#[cfg(test)]
 mod listener_tests;
 #[cfg(test)]
 mod server_tests;
@@ -28,6 +30,8 @@ mod server_tests;
 mod session_tests;
 #[cfg(test)]
 mod subscriptions_tests;
+#[cfg(test)]
+mod test_peer;
 
 pub use client::UdsClient;
 pub use error::{BindError, ConnectError};

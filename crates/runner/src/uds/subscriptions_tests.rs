@@ -6,7 +6,7 @@ use codespace_domain::ProcessId;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::session_tests::{Peer, call};
+use super::test_peer::{Peer, call};
 
 fn subscribe(id: u64, process_id: ProcessId, cursor: u64) -> Value {
     call(id, "subscribe", &json!({"process_id": process_id, "cursor": cursor}))
