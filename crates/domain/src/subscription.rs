@@ -7,6 +7,7 @@ use crate::{Encoding, ProcessId, ProcessStatus, ReadReply, Stream};
 /// Params of `subscribe`. Its result is `{}`; the notifications follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SubscribeRequest {
     /// The process.
     pub process_id: ProcessId,
@@ -45,6 +46,7 @@ impl Notification {
 
 /// Params of `output`: the bytes of one label that follow each other. The last one has `eof` and may have no bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutputNotice {
     /// As the answer to a read of both streams.
     #[serde(flatten)]

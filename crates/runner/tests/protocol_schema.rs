@@ -1,5 +1,6 @@
 //! `docs/schema/protocol.json` is what the types say, and a stock validator takes by it what the Runner takes.
 
+use codespace_runner::domain::SubscribeRequest;
 use codespace_runner::wire::message::Call;
 use codespace_runner::wire::schema::protocol_schema;
 use jsonschema::Validator;
@@ -47,7 +48,12 @@ fn the_committed_schema_is_one_by_its_own_rules() {
 #[test]
 fn every_method_is_found_by_its_name() {
     let schema = committed();
-    for method in codespace_runner::domain::Request::METHODS {
+    for told in codespace_runner::domain::Notification::METHODS {
+        for kind in ["params", "notification"] {
+            assert!(schema["$defs"][format!("{told}.{kind}")]["description"].is_string(), "{told}.{kind}");
+        }
+    }
+    for method in codespace_runner::domain::Request::METHODS.into_iter().chain([SubscribeRequest::METHOD]) {
         for kind in ["params", "result", "request", "response"] {
             let name = format!("{method}.{kind}");
             assert!(schema["$defs"][&name]["description"].is_string(), "{name}");
@@ -124,6 +130,19 @@ mod live {
             answer
         }
 
+        /// Takes notifications that the schema takes, to the one of the end.
+        async fn told_to_the_end(&mut self) {
+            loop {
+                let frame = timeout(Duration::from_secs(60), self.input.next()).await.expect("told in time");
+                let told: Value = serde_json::from_slice(&frame.expect("a frame").expect("a message")).expect("JSON");
+                let wrong = faults(&validator("Notification"), &told);
+                assert!(wrong.is_empty(), "{told}: {wrong:?}");
+                if told["method"] == "exited" {
+                    return;
+                }
+            }
+        }
+
         async fn result(&mut self, method: &'static str, params: Value) -> Value {
             let mut answer = self.call(method, params).await;
             assert!(answer.get("error").is_none(), "{method}: {answer}");
@@ -168,12 +187,14 @@ mod live {
         client.result("terminate_process", json!({"workspace_id": WORKSPACE, "process_key": "terminal"})).await;
         client.call("read_process", json!({"process_id": terminal, "cursor": 1_000_000})).await;
         client.result("list_processes", json!({})).await;
+        client.result("subscribe", json!({"process_id": ended["process_id"]})).await;
+        client.told_to_the_end().await;
         client.result("exec", shell("sleep 1000")).await;
         client.result("terminate_workspace", json!({"workspace_id": WORKSPACE, "grace_ms": 0})).await;
         client.result("stop", json!({})).await;
 
-        let missing: Vec<_> =
-            codespace_runner::domain::Request::METHODS.into_iter().filter(|m| !client.seen.contains(m)).collect();
+        let all = codespace_runner::domain::Request::METHODS.into_iter().chain([SubscribeRequest::METHOD]);
+        let missing: Vec<_> = all.filter(|method| !client.seen.contains(method)).collect();
         // A method that is added shows up here.
         assert!(missing.is_empty(), "not asked: {missing:?}");
         runner.ended().await;

@@ -5,10 +5,10 @@
 
 use codespace_domain::schema::bound_numbers;
 use codespace_domain::{
-    CloseStdinRequest, Empty, ExecReply, ExecRequest, HelloReply, HelloRequest, ListReply, ListRequest, PROTOCOL,
-    ProcessStatus, ReadReply, ReadRequest, Request, ResizeReply, ResizeRequest, RunnerError, SignalRequest,
-    StatusRequest, StopReply, StopRequest, TerminateRequest, TerminateWorkspaceReply, TerminateWorkspaceRequest,
-    WorkspaceInfoReply, WorkspaceInfoRequest, WriteStdinReply, WriteStdinRequest,
+    CloseStdinRequest, Empty, ExecReply, ExecRequest, HelloReply, HelloRequest, ListReply, ListRequest, Notification,
+    OutputNotice, PROTOCOL, ProcessStatus, ReadReply, ReadRequest, Request, ResizeReply, ResizeRequest, RunnerError,
+    SignalRequest, StatusRequest, StopReply, StopRequest, SubscribeRequest, TerminateRequest, TerminateWorkspaceReply,
+    TerminateWorkspaceRequest, WorkspaceInfoReply, WorkspaceInfoRequest, WriteStdinReply, WriteStdinRequest,
 };
 use schemars::generate::SchemaSettings;
 use schemars::transform::transform_subschemas;
@@ -60,12 +60,19 @@ methods! {
 }
 
 /// The JSON Schema of the wire protocol, draft 2020-12. The document itself describes any one message; under `$defs` each
-/// method has `NAME.params` and `NAME.result`, and `NAME.request` and `NAME.response`, the whole messages.
+/// method has `NAME.params` and `NAME.result`, and `NAME.request` and `NAME.response`, the whole messages; each
+/// notification `NAME.params` and `NAME.notification`.
 pub fn protocol_schema() -> Value {
     let numbers = SchemaSettings::draft2020_12().with_transform(bound_numbers);
     let mut accepted = numbers.clone().for_deserialize().into_generator();
     let mut sent = numbers.for_serialize().with_transform(as_sent).into_generator();
-    let methods = methods(&mut accepted, &mut sent);
+    let mut methods = methods(&mut accepted, &mut sent);
+    methods.push(Method {
+        name: SubscribeRequest::METHOD,
+        params: accepted.subschema_for::<SubscribeRequest>(),
+        result: sent.subschema_for::<Empty>(),
+    });
+    let notifications = notifications(&mut sent);
     let error = sent.subschema_for::<RunnerError>();
     let mut definitions = Definitions::of(accepted.take_definitions(true), sent.take_definitions(true));
     for Method { name, params, result } in &methods {
@@ -80,6 +87,11 @@ pub fn protocol_schema() -> Value {
         "What the Runner sends. Which result it is follows from the request with the same id.",
         json!({ "anyOf": every("response") }),
     );
+    for (name, params) in &notifications {
+        definitions.add_notification(name, definitions.as_sent(params));
+    }
+    let told = notifications.iter().map(|(name, _)| reference(&format!("{name}.notification"))).collect::<Vec<_>>();
+    definitions.add("Notification", "What the Runner tells a subscriber, unasked.", json!({ "oneOf": told }));
     definitions.add(
         "Id",
         "Ties an answer to its request. At most 1,024 bytes of JSON text; comes back byte for byte as \
@@ -109,11 +121,21 @@ pub fn protocol_schema() -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": format!("The wire protocol of the CodeSpace Runner, version {PROTOCOL}"),
         "description": "Any one message: the payload of a frame. Of each method, `$defs` has `NAME.params`, `NAME.result`, \
-            `NAME.request` and `NAME.response`. Whole numbers are to be written without a fraction or an exponent, and no \
+            `NAME.request` and `NAME.response`; of each notification `NAME.params` and `NAME.notification`. Whole numbers are to be written without a fraction or an exponent, and no \
             member twice; a schema cannot say either.",
-        "anyOf": [reference("Request"), reference("Response")],
+        "anyOf": [reference("Request"), reference("Response"), reference("Notification")],
         "$defs": definitions.0
     })
+}
+
+/// Each notification's name and its params.
+fn notifications(sent: &mut SchemaGenerator) -> [(&'static str, Schema); 2] {
+    // Compiles only when every notification has its line below.
+    const _: fn(&Notification) = |told| match told {
+        Notification::Output(_) | Notification::Exited(_) => {}
+    };
+    let [output, exited] = Notification::METHODS;
+    [(output, sent.subschema_for::<OutputNotice>()), (exited, sent.subschema_for::<ProcessStatus>())]
 }
 
 fn reference(name: &str) -> Value {
@@ -180,6 +202,25 @@ impl Definitions {
     fn add(&mut self, name: &str, description: &str, mut schema: Value) {
         schema["description"] = description.into();
         self.0.insert(name.to_owned(), schema);
+    }
+
+    fn add_notification(&mut self, name: &str, params: Value) {
+        self.add(&format!("{name}.params"), &format!("Params of `{name}`."), params);
+        let message = json!({
+            "type": "object",
+            "properties": {
+                "jsonrpc": { "const": "2.0" },
+                "method": { "const": name },
+                "params": reference(&format!("{name}.params"))
+            },
+            "required": ["jsonrpc", "method", "params"],
+            "not": { "required": ["id"] }
+        });
+        self.add(
+            &format!("{name}.notification"),
+            &format!("A whole `{name}`. It has no id, and is not answered."),
+            message,
+        );
     }
 
     fn add_method(&mut self, name: &str, params: &Value, result: Value) {

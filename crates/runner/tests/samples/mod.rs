@@ -9,6 +9,16 @@ pub(crate) fn requests() -> Vec<(&'static str, Value, bool)> {
     let mut all = Vec::new();
     let mut add = |method, good: bool, params: Vec<Value>| all.extend(params.into_iter().map(|p| (method, p, good)));
     add(
+        "subscribe",
+        true,
+        vec![json!({"process_id": ID}), json!({"process_id": ID, "cursor": 5, "encoding": "base64"})],
+    );
+    add(
+        "subscribe",
+        false,
+        vec![json!({}), json!({"process_id": ID, "cursor": -1}), json!({"process_id": ID, "stream": "stdout"})],
+    );
+    add(
         "hello",
         true,
         vec![
