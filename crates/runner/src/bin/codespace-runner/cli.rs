@@ -30,6 +30,8 @@ pub(crate) enum Verb {
     Status(verbs::status::StatusArgs),
     /// Print a process's output.
     Logs(verbs::logs::LogsArgs),
+    /// Be at a process: see its output, type its input, leave it by ctrl-p ctrl-q.
+    Attach(verbs::attach::AttachArgs),
     /// Write to a process's stdin.
     Write(verbs::write::WriteArgs),
     /// End a process's stdin.
@@ -91,6 +93,9 @@ mod tests {
             "status 7",
             "signal proc-00000000-0000-4000-8000-000000000000 SEGV",
             "resize proc-00000000-0000-4000-8000-000000000000 0 80",
+            "attach",
+            "attach --detach-keys ctrl-1 proc-00000000-0000-4000-8000-000000000000",
+            "attach --from-start --tail 1K proc-00000000-0000-4000-8000-000000000000",
             "stop proc-00000000-0000-4000-8000-000000000000 --workspace w",
             "stop --grace soon",
             "ps --workspace ../x",
@@ -106,6 +111,9 @@ mod tests {
             "logs -f --tail 64K --stream stderr proc-00000000-0000-4000-8000-000000000000",
             "signal proc-00000000-0000-4000-8000-000000000000 SIGTERM",
             "resize proc-00000000-0000-4000-8000-000000000000 24 80",
+            "run --tty -- sh",
+            "attach proc-00000000-0000-4000-8000-000000000000",
+            "attach --from-start --detach-keys ctrl-],q --no-stdin proc-00000000-0000-4000-8000-000000000000",
             "stop",
             "stop --workspace demo --grace 5s",
             "stop proc-00000000-0000-4000-8000-000000000000 proc-00000000-0000-4000-8000-000000000001",

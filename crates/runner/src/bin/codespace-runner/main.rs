@@ -4,12 +4,17 @@
 
 mod cli;
 mod connect;
+mod detach_keys;
 mod error;
 mod escape;
 mod exec_flags;
 mod exit;
+mod foreground;
+mod own_job;
 mod own_signals;
 mod own_stdin;
+mod own_stop;
+mod own_terminal;
 mod render;
 mod values;
 mod verbs;

@@ -2,7 +2,7 @@
 //! ignored. Needs the runtime.
 
 use std::io;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use codespace_domain::SignalName;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,29 +17,36 @@ pub(crate) struct OwnSignals {
 impl OwnSignals {
     /// Catches the wanted ones, as far as they are not ignored.
     pub(crate) fn catch(wanted: &[SignalName]) -> io::Result<Self> {
-        let ignored = ignored_mask(&std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default());
         let mut caught = Vec::new();
         for name in wanted {
-            let number = number_of(*name);
-            if ignored & (1 << (number - 1)) == 0 {
-                caught.push((*name, signal(SignalKind::from_raw(number))?));
-            }
+            caught.extend(unless_ignored(number_of(*name))?.map(|signal| (*name, signal)));
         }
         Ok(Self { caught, _children: signal(SignalKind::child())? })
     }
 
     /// The next one. Never returns when all are ignored. May be dropped and called again without losing one.
     pub(crate) async fn next(&mut self) -> SignalName {
-        std::future::poll_fn(|cx| {
-            for (name, signal) in &mut self.caught {
-                if signal.poll_recv(cx).is_ready() {
-                    return Poll::Ready(*name);
-                }
-            }
-            Poll::Pending
-        })
-        .await
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
+
+    /// The same for a caller that waits for more than these.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<SignalName> {
+        for (name, signal) in &mut self.caught {
+            if signal.poll_recv(cx).is_ready() {
+                return Poll::Ready(*name);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Catches a signal from now on, unless it is ignored.
+pub(crate) fn unless_ignored(number: i32) -> io::Result<Option<Signal>> {
+    let ignored = ignored_mask(&std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default());
+    if ignored & (1 << (number - 1)) != 0 {
+        return Ok(None);
+    }
+    signal(SignalKind::from_raw(number)).map(Some)
 }
 
 /// The number of a signal on Linux.

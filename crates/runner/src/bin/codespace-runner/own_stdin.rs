@@ -4,26 +4,31 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::{getpgrp, tcgetpgrp};
+use nix::unistd::isatty;
 use tokio::sync::mpsc;
+
+use crate::own_terminal::in_background;
 
 /// Bytes of one piece.
 const PIECE: usize = 64 * 1024;
+/// How often a job in the background looks again, while somebody types for the job in the foreground.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Starts reading. The pieces come as they are read; the channel closes at the end of the input. Dropping the receiver
 /// ends the reading with the piece that is being waited for.
 pub(crate) fn pieces() -> io::Result<mpsc::Receiver<io::Result<Vec<u8>>>> {
     let (send, receive) = mpsc::channel(1);
-    // A background job that reads its terminal is stopped by the terminal, command and all. It has no input instead.
-    if tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp()) {
-        return Ok(receive);
-    }
     // A descriptor of our own, without the buffer and the lock of the standard library's.
     let mut input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
+        let terminal = isatty(&input).unwrap_or(false);
         loop {
+            if terminal {
+                wait_for_our_turn(&input);
+            }
             let piece = match read(&mut input) {
                 Ok(piece) if piece.is_empty() => return,
                 piece => piece,
@@ -35,6 +40,19 @@ pub(crate) fn pieces() -> io::Result<mpsc::Receiver<io::Result<Vec<u8>>>> {
         }
     })?;
     Ok(receive)
+}
+
+/// Waits until there is something typed that is for us. A job that reads its terminal from the background is stopped by
+/// the kernel, whether or not its command wants input at all; so from there it only waits to be brought to the front.
+fn wait_for_our_turn(terminal: &File) {
+    loop {
+        match poll(&mut [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) {
+            Ok(_) if in_background(terminal) => std::thread::sleep(LOOK_AGAIN),
+            Err(nix::errno::Errno::EINTR) => {}
+            // What else there is, the read tells.
+            Ok(_) | Err(_) => return,
+        }
+    }
 }
 
 /// What there is, at least a byte; empty at the end.

@@ -1,6 +1,8 @@
 //! The verbs, one file each. Each turns its arguments into requests and the answers into what is shown.
 
+pub(crate) mod attach;
 pub(crate) mod close_stdin;
+mod copying;
 pub(crate) mod doctor;
 pub(crate) mod logs;
 pub(crate) mod ps;
@@ -13,6 +15,7 @@ pub(crate) mod status;
 pub(crate) mod stop;
 #[cfg(test)]
 pub(crate) mod test_status;
+mod typing;
 pub(crate) mod wait;
 pub(crate) mod write;
 
@@ -29,6 +32,7 @@ pub(crate) async fn run(verb: Verb, render: Render) -> Result<u8, CliError> {
         Verb::Ps(args) => ps::run(args, render).await,
         Verb::Status(args) => status::run(args, render).await,
         Verb::Logs(args) => logs::run(args, render).await,
+        Verb::Attach(args) => attach::run(args, render).await,
         Verb::Write(args) => write::run(args, render).await,
         Verb::CloseStdin(args) => close_stdin::run(args, render).await,
         Verb::Signal(args) => signal::run(args, render).await,

@@ -1,16 +1,12 @@
-//! The command's output to our own, and our own input to the command's. Bytes stay bytes; the order within a stream is
-//! the command's. Blocking writes happen on threads for that, so that a reader of ours who pauses holds up nothing else.
+//! The command's output to our own, of which no byte may be lost; or what is kept of it, at its end.
 
 use std::sync::Arc;
 
-use codespace_domain::{
-    CloseStdinRequest, Encoding, ErrorCode, ProcessId, ReadReply, ReadRequest, RunnerError, Stream, StreamSelection,
-};
+use codespace_domain::{ErrorCode, ProcessId, ReadReply, ReadRequest, RunnerError, Stream};
 use codespace_runner::Runner;
 
-use super::super::{logs, write};
+use super::super::copying::{self, From};
 use crate::error::CliError;
-use crate::own_stdin;
 use crate::render::Render;
 
 /// The most bytes of one read.
@@ -25,32 +21,8 @@ pub(super) async fn copy(
     stream: Stream,
     render: Render,
 ) -> Result<(), CliError> {
-    let selection = match stream {
-        Stream::Stdout => StreamSelection::Stdout,
-        Stream::Stderr => StreamSelection::Stderr,
-    };
-    let mut request = ReadRequest {
-        wait_ms: WAIT_MS,
-        max_bytes: PIECE,
-        stream: selection,
-        encoding: Encoding::Base64,
-        ..ReadRequest::new(process_id)
-    };
-    loop {
-        let read = runner.read_process(request.clone()).await?;
-        if read.output_lost {
-            return Err(RunnerError::new(ErrorCode::Internal, "keep the command's output until it was read").into());
-        }
-        request.cursor = read.cursor;
-        let bytes = logs::decode(&read)?;
-        if !bytes.is_empty() {
-            let written = tokio::task::spawn_blocking(move || render.bytes(stream, &bytes)).await;
-            written.map_err(|e| CliError::host("write the output", e.into()))??;
-        }
-        if read.eof {
-            return Ok(());
-        }
-    }
+    let lost = || Err(RunnerError::new(ErrorCode::Internal, "keep the command's output until it was read").into());
+    copying::copy(&*runner, process_id, stream, From::Start, render, lost).await
 }
 
 /// All that is kept of the output, from its beginning, as one read.
@@ -64,30 +36,4 @@ pub(super) async fn kept(runner: &impl Runner, process_id: ProcessId) -> Result<
         whole = ReadReply { chunk, output_lost: whole.output_lost || next.output_lost, ..next };
     }
     Ok(whole)
-}
-
-/// Passes our stdin on as it comes, and closes the command's at its end. A command that has closed its own, or has
-/// ended, wants no more; that is no failure.
-pub(super) async fn pass_stdin(runner: Arc<impl Runner>, process_id: ProcessId, render: Render) {
-    match own_stdin::pieces() {
-        Ok(mut pieces) => {
-            while let Some(piece) = pieces.recv().await {
-                match piece {
-                    Ok(piece) => {
-                        if runner.write_stdin(write::request(process_id, &piece, None)).await.is_err() {
-                            return;
-                        }
-                    }
-                    Err(error) => {
-                        render.note(&format!("failed to read stdin: {error}"));
-                        break;
-                    }
-                }
-            }
-        }
-        Err(error) => render.note(&format!("failed to read stdin: {error}")),
-    }
-    if let Err(error) = runner.close_stdin(CloseStdinRequest { process_id }).await {
-        tracing::debug!(%error, "the command wants no more input");
-    }
 }
