@@ -299,9 +299,9 @@ fn a_stdin_that_is_no_terminal_is_typed_as_it_is_and_then_ends() {
 #[test]
 fn a_long_output_begins_with_a_whole_line_or_from_its_start() {
     let Some(served) = Served::start() else { return };
-    let id = served.shell(&[], "seq 10000");
+    let id = served.shell(&[], "seq 10001");
     assert_eq!(served.cli.run(&["wait", &id]).code(), 0);
-    let all: String = (1..=10_000).map(|number| format!("{number}\n")).collect();
+    let all: String = (1..=10_001).map(|number| format!("{number}\n")).collect();
     assert_eq!(served.cli.run(&["attach", "--from-start", &id]).stdout(), all);
     let tail = served.cli.run(&["attach", &id]).stdout();
     assert!(tail.len() > 4000 && tail.len() <= 4096 && all.ends_with(&format!("\n{tail}")), "{tail}");

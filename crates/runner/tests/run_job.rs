@@ -145,12 +145,19 @@ fn a_terminal_that_no_shell_could_give_it_is_refused_and_not_waited_for() {
 #[test]
 fn a_run_in_the_background_goes_on_and_reads_the_terminal_only_when_it_is_its_turn() {
     let Some(cli) = Cli::new() else { return };
-    let script = r#"set -m; "$RUNNER" "$@" & read line; echo "SHELL $line"; fg; echo "EXIT $?"; exec sleep 1000"#;
-    let mut screen = Screen::shell(&cli, script, &["run", "--", "sh", "-c", "echo begun; read line; echo got $line"]);
-    // It has not been stopped.
+    let script =
+        r#"set -m; "$RUNNER" "$@" & read line; echo "SHELL $line"; read line; fg; echo "EXIT $?"; exec sleep 1000"#;
+    let command = "echo begun; until [ -e go ]; do sleep 0.02; done; echo went on; read line; echo got $line";
+    let mut screen = Screen::shell(&cli, script, &["run", "--", "sh", "-c", command]);
     screen.wait_for("begun");
     screen.type_keys(b"one\r");
     screen.wait_for("SHELL one");
+    // What was typed has not stopped it.
+    std::fs::write(cli.ground.workspace().join("go"), "").expect("to write");
+    screen.wait_for("went on");
+    screen.type_keys(b"\r");
+    // The shell says which job it has brought to the front.
+    screen.wait_for("{@}");
     screen.type_keys(b"two\r");
     screen.wait_for("got two");
     screen.wait_for_exit(0);
