@@ -16,7 +16,7 @@ use crate::toolchains::Toolchain;
 use crate::{Disk, Kind, NetworkPolicy, Workspace};
 
 /// Shown read-only where they exist.
-const SYSTEM: [&str; 9] =
+pub(crate) const SYSTEM: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/run/current-system"];
 
 /// Rules by path. A path is decided by the nearest rule at or above it.
