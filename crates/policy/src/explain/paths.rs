@@ -115,8 +115,9 @@ pub(super) fn explain(explained: &Explained<'_>, plan: &Plan, asked: &Path) -> P
 
 /// Of those who said what holds, the nearest to the path; of several with one path, the last layer.
 fn deciding<'s>(about: &[&'s Source], access: Shown) -> Option<&'s Source> {
-    // Where nothing shows a path, one that hides it is in no plan, and still the reason.
-    let hides = |source: &Source| access == Shown::Absent && source.shown == Shown::Deny;
+    // Where nothing of the host is shown, a rule that hides it is in no plan, and still the reason.
+    let of_host = !matches!(access, Shown::Absent | Shown::Private);
+    let hides = |source: &Source| !of_host && source.shown == Shown::Deny;
     let said = about.iter().filter(|source| source.there && (source.shown == access || hides(source)));
     said.max_by_key(|source| source.path.components().count()).copied()
 }
@@ -164,7 +165,7 @@ fn state(
     let missing = matches!(walk(explained.disk, path).end, Err(ENOENT | ENOTDIR));
     let mut notes = Vec::new();
     for source in about.iter().filter(|source| !source.there) {
-        notes.push(of_missing_rule(explained, accesses, source));
+        notes.push(of_missing_rule(accesses, source));
     }
     match access {
         Shown::Write if missing => notes.push("it does not exist; a command may create it".to_owned()),
@@ -187,16 +188,18 @@ fn state(
 }
 
 /// A rule about a path that does not exist.
-fn of_missing_rule(explained: &Explained<'_>, accesses: &Accesses<'_>, source: &Source) -> String {
+fn of_missing_rule(accesses: &Accesses<'_>, source: &Source) -> String {
     let RuleSource::Registry { key, .. } = &source.from else { return String::new() };
     let can_be_made = accesses.nearest(&source.path).is_some_and(|(_, access)| *access == Access::Write);
-    let path = source.path.display();
-    match (can_be_made && source.shown != Shown::Write, explained.refused.is_some()) {
-        (true, true) => format!(
-            "{key} names {path}, which does not exist in a writable folder: this version cannot hold that, and refuses \
-             every command until it exists or the rule is gone"
+    let names = format!("{key} names {}, which does not exist", source.path.display());
+    match (source.shown, can_be_made) {
+        (Shown::Write, true) => format!("{names}; a command may create it"),
+        (Shown::Deny, false) => format!("{names}; it holds by itself, as no command can create it"),
+        (_, false) => format!("{names}, and no command can create it"),
+        (_, true) => format!(
+            "{names} in a writable folder: this version cannot hold that, and refuses every command until it exists or \
+             the rule is gone"
         ),
-        _ => format!("{key} names {path}, which does not exist; it holds by itself, as no command can create it"),
     }
 }
 

@@ -20,6 +20,7 @@ fn disk() -> FakeDisk {
         .link("/srv/named", "/srv/data")
         .file("/etc/hosts")
         .file("/usr/bin/sh")
+        .file("/tmp/secret")
         .dir("/home/ann/.cargo/bin")
         .file("/home/ann/.cargo/credentials.toml")
         .dir("/run/runner")
@@ -87,7 +88,7 @@ fn the_rule_that_decides_is_the_nearest_and_of_one_path_the_strictest() {
     let policy = workspace(
         &["both", "/srv/data/deep", "/etc", "/run/runner"],
         &["both", "/srv/data", "/srv/named", "secrets/open"],
-        &["secrets", "both", "/srv/data/deep"],
+        &["secrets", "both", "/srv/data/deep", "/tmp/secret"],
     );
     let not_root = ", not Workspace /ws (LessSpecific)";
     for (asked, expected) in [
@@ -133,6 +134,7 @@ fn the_rule_that_decides_is_the_nearest_and_of_one_path_the_strictest() {
                 .to_owned(),
         ),
         ("/tmp/x", "Private at /tmp/x by Sandbox /tmp".to_owned()),
+        ("/tmp/secret", "Private at /tmp/secret by deny[3], not Sandbox /tmp (LessSpecific)".to_owned()),
         ("/proc/1", "Private at /proc/1 by Sandbox /proc".to_owned()),
         // Nothing shows what is the Runner's own.
         (
@@ -307,10 +309,10 @@ proptest! {
     /// What is told as deciding says what the plan says, for every path and every set of rules.
     #[test]
     fn an_explanation_says_what_the_plan_says(
-        rules in proptest::collection::vec((0..3_usize, "(/ws|/srv|/run/runner)?(/[abc]){0,3}"), 0..6),
-        asked in "(/ws|/srv|/run/runner|/etc|/usr)(/[abc]){0,4}",
+        rules in proptest::collection::vec((0..3_usize, "(/ws|/srv|/run/runner|/tmp)?(/[abc]){0,3}"), 0..6),
+        asked in "(/ws|/srv|/run/runner|/etc|/usr|/tmp)(/[abc]){0,4}",
     ) {
-        let disk = disk().dir("/ws/a/b/c").dir("/ws/b/a").link("/ws/c", "/srv/a").dir("/srv/a/b").dir("/srv/b/c");
+        let disk = disk().dir("/ws/a/b/c").dir("/ws/b/a").link("/ws/c", "/srv/a").dir("/srv/a/b").dir("/srv/b/c").dir("/tmp/a/b");
         let mut lists = [Vec::new(), Vec::new(), Vec::new()];
         for (list, path) in rules.iter().filter(|(_, path)| !path.is_empty()) {
             lists[*list].push(path.as_str());
@@ -323,9 +325,10 @@ proptest! {
             let nearest = accesses.nearest(explained.path.as_path());
             let told = explained.decided_by.as_ref().map(|rule| rule.access);
             let holds = nearest.map(|(_, access)| sources::shown(access));
-            prop_assert_eq!(explained.access, holds.unwrap_or(Shown::Absent));
+            let unnamed = if explained.path.as_path().starts_with("/tmp") { Shown::Private } else { Shown::Absent };
+            prop_assert_eq!(explained.access, holds.unwrap_or(unnamed));
             // Where nothing shows the path, something may hide it all the same.
-            let told = told.filter(|told| holds.is_some() || *told != Shown::Deny);
+            let told = told.filter(|told| holds.is_some() || !matches!(told, Shown::Deny | Shown::Private));
             prop_assert_eq!(told, holds, "{:?} {:?}", lists, explained);
             // Nobody who is told to have lost for being stricter or nearer said the same.
             for beaten in &explained.beaten {
