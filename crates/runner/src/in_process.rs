@@ -32,6 +32,13 @@ impl RunnerConfig {
     pub fn new(registry: Registry) -> Self {
         Self { registry, helper: HelperLocation::Default, forbidden: Vec::new(), retention: Retention::default() }
     }
+
+    /// What a Runner of this configuration makes its decisions from, besides the registry and the disk. Tries the sandbox
+    /// for that, as [`InProcessRunner::start`] does, and starts nothing.
+    pub async fn host_facts(&self) -> HostFacts {
+        let report = linux_sandbox::probe(&self.helper).await;
+        host_facts(&report, self.forbidden.clone())
+    }
 }
 
 /// A Runner. Clones are the same one.

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use codespace_domain::ByteString;
+use codespace_domain::{ByteString, RunnerError};
 use codespace_linux_sandbox_protocol::{Access, Plan};
 use serde::Serialize;
 
@@ -30,6 +30,9 @@ pub struct PathExplained {
     pub beaten: Vec<Beaten>,
     /// What else there is to know, for people.
     pub notes: Vec<String>,
+    /// What a start is answered with now; absent when it is not refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RunnerError>,
 }
 
 /// A rule that did not decide.
@@ -71,6 +74,7 @@ pub(super) fn explain(explained: &Explained<'_>, plan: &Plan, asked: &Path) -> P
             decided_by: Some(RuleExplained { path: "/".into(), access: Shown::Host, from: RuleSource::NoSandbox }),
             beaten: Vec::new(),
             notes: missing_on_host(&on_host).into_iter().collect(),
+            refused: explained.refused.clone(),
         };
     }
     let accesses = Accesses::of(&plan.view);
@@ -110,6 +114,7 @@ pub(super) fn explain(explained: &Explained<'_>, plan: &Plan, asked: &Path) -> P
         beaten: beaten(&about, decides, nearest.map(|(at, _)| at), access),
         decided_by,
         notes,
+        refused: explained.refused.clone(),
     }
 }
 
@@ -168,6 +173,8 @@ fn state(
         notes.push(of_missing_rule(accesses, source));
     }
     match access {
+        // One that a rule names has had its word.
+        Shown::Write | Shown::Read | Shown::ReadPublic if !notes.is_empty() => {}
         Shown::Write if missing => notes.push("it does not exist; a command may create it".to_owned()),
         Shown::Read | Shown::ReadPublic if missing => {
             notes.push("it does not exist, and no command can create it".to_owned());
@@ -189,9 +196,8 @@ fn state(
 
 /// A rule about a path that does not exist.
 fn of_missing_rule(accesses: &Accesses<'_>, source: &Source) -> String {
-    let RuleSource::Registry { key, .. } = &source.from else { return String::new() };
     let can_be_made = accesses.nearest(&source.path).is_some_and(|(_, access)| *access == Access::Write);
-    let names = format!("{key} names {}, which does not exist", source.path.display());
+    let names = format!("a rule names {}, which does not exist", source.path.display());
     match (source.shown, can_be_made) {
         (Shown::Write, true) => format!("{names}; a command may create it"),
         (Shown::Deny, false) => format!("{names}; it holds by itself, as no command can create it"),

@@ -177,7 +177,7 @@ fn what_does_not_exist_is_told_as_what_it_would_be() {
     let policy = workspace(&[], &[], &["/srv/other/none"]);
     let explained = path_in(&policy, "/srv/other/none");
     assert_eq!((explained.access, explained.exists), (Shown::Absent, false));
-    assert!(explained.notes[0].contains("filesystem.deny[0]") && explained.notes[0].contains("holds by itself"));
+    assert!(explained.notes[0].contains("/srv/other/none") && explained.notes[0].contains("holds by itself"));
     assert_eq!(explained.beaten[0].because, Why::NothingThere);
     assert_eq!(path_in(&policy, "new").notes, ["it does not exist; a command may create it"]);
 
@@ -185,6 +185,8 @@ fn what_does_not_exist_is_told_as_what_it_would_be() {
     let policy = workspace(&["later/too"], &[], &["later"]);
     let explained = path_in(&policy, "later");
     assert!(explained.notes[0].contains("refuses every command"), "{:?}", explained.notes);
+    assert_eq!(explained.notes.len(), 1, "{:?}", explained.notes);
+    assert!(explained.refused.is_some());
     let whole = whole(policy);
     assert_eq!(whole.refused.unwrap().code, codespace_domain::ErrorCode::SandboxUnavailable);
     assert_eq!(whole.unenforceable.len(), 2, "{:?}", whole.unenforceable);

@@ -1,12 +1,13 @@
 //! The command line as a whole. Each verb's own arguments are in its file.
 
 use clap::{Parser, Subcommand};
+use codespace_domain::Stream;
 
-use crate::verbs;
+use crate::{descriptors, help, verbs};
 
 /// Runs commands in a workspace, inside a sandbox, and ends them whole.
 #[derive(Debug, Parser)]
-#[command(name = "codespace-runner", version, after_help = crate::exit::TABLE, propagate_version = true)]
+#[command(name = "codespace-runner", version, after_help = help::of_all(), propagate_version = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -19,39 +20,78 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Run one command in this directory, without a daemon, and mirror its exit code.
+    #[command(after_help = help::examples(help::RUN))]
     Run(Box<verbs::run::RunArgs>),
     /// Be the independent Runner: listen on a socket until stopped.
+    #[command(after_help = help::examples(help::SERVE))]
     Serve(verbs::serve::ServeArgs),
     /// Start a command on the Runner and print its process id.
+    #[command(after_help = help::examples(help::START))]
     Start(Box<verbs::start::StartArgs>),
     /// List processes.
+    #[command(after_help = help::examples(help::PS))]
     Ps(verbs::ps::PsArgs),
     /// Show how a process stands.
+    #[command(after_help = help::examples(help::STATUS))]
     Status(verbs::status::StatusArgs),
     /// Print a process's output.
+    #[command(after_help = help::examples(help::LOGS))]
     Logs(verbs::logs::LogsArgs),
     /// Be at a process: see its output, type its input, leave it by ctrl-p ctrl-q.
     Attach(verbs::attach::AttachArgs),
     /// Write to a process's stdin.
+    #[command(after_help = help::examples(help::WRITE))]
     Write(verbs::write::WriteArgs),
     /// End a process's stdin.
+    #[command(after_help = help::examples(help::CLOSE_STDIN))]
     CloseStdin(verbs::close_stdin::CloseStdinArgs),
     /// Send a signal to a command's process group.
+    #[command(after_help = help::examples(help::SIGNAL))]
     Signal(verbs::signal::SignalArgs),
     /// Set the size of a process's terminal.
+    #[command(after_help = help::examples(help::RESIZE))]
     Resize(verbs::resize::ResizeArgs),
     /// Wait for a process's end and mirror its exit code.
+    #[command(after_help = help::examples(help::WAIT))]
     Wait(verbs::wait::WaitArgs),
     /// End processes, a workspace, or (with neither) the whole Runner.
+    #[command(after_help = help::examples(help::STOP))]
     Stop(verbs::stop::StopArgs),
     /// Show what this machine can enforce, and what to do about the rest.
+    #[command(after_help = help::examples(help::DOCTOR))]
     Doctor,
+    /// Show what a policy lets a command see and reach, and which rule decides.
+    #[command(after_help = help::examples(help::EXPLAIN))]
+    Explain(Box<verbs::explain::ExplainArgs>),
+    /// Print the completions of a shell.
+    #[command(after_help = help::examples(help::COMPLETIONS))]
+    Completions(verbs::completions::CompletionsArgs),
+    /// Print the manual page, or write that of each verb.
+    #[command(after_help = help::examples(help::MAN))]
+    Man(verbs::man::ManArgs),
 }
 
 impl Verb {
     /// Whether this process starts commands itself.
     pub(crate) fn is_the_runner(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Serve(_))
+    }
+
+    /// The standard streams without which it must not begin: what it does would be lost.
+    pub(crate) fn streams(&self, json: bool) -> &'static [Stream] {
+        match self {
+            Self::Run(_) if !json => &[Stream::Stdout, Stream::Stderr],
+            Self::Run(_) | Self::Start(_) => &[Stream::Stdout],
+            _ => &[],
+        }
+    }
+
+    /// How many files it opens.
+    pub(crate) fn descriptors(&self) -> usize {
+        match self {
+            Self::Run(_) | Self::Serve(_) | Self::Doctor | Self::Explain(_) => descriptors::TO_START,
+            _ => descriptors::TO_ASK,
+        }
     }
 }
 

@@ -3,19 +3,26 @@
 //! One file per verb in `verbs/`; `render` is the only file that prints, `exit` the table of exit codes.
 
 mod cli;
+mod colour;
 mod connect;
+mod descriptors;
 mod detach_keys;
 mod error;
 mod escape;
 mod exec_flags;
 mod exit;
 mod foreground;
+mod help;
+mod human;
 mod own_job;
 mod own_signals;
 mod own_stdin;
 mod own_stop;
+mod own_streams;
 mod own_terminal;
+mod policy_flags;
 mod render;
+mod table;
 mod values;
 mod verbs;
 
@@ -29,9 +36,17 @@ use crate::error::CliError;
 use crate::render::Render;
 
 fn main() -> ExitCode {
+    colour::settle();
     let Cli { verb, json } = Cli::parse();
     let render = Render::new(json);
-    match start(verb, render) {
+    let is_run = matches!(verb, cli::Verb::Run(_));
+    // `run` has exit codes of its own, also for what fails before its verb begins.
+    let started = start(verb, render).map_err(|error| match error {
+        error @ CliError::Run(_) => error,
+        error if is_run => error.of_run(),
+        error => error,
+    });
+    match started {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             render.error(&error);
@@ -42,6 +57,9 @@ fn main() -> ExitCode {
 
 /// Everything that must be so before there is a second thread, then the verb.
 fn start(verb: cli::Verb, render: Render) -> Result<u8, CliError> {
+    // 0. What would be lost, or would fail half-way, is not begun.
+    own_streams::need(verb.streams(render.is_json()))?;
+    descriptors::need(verb.descriptors())?;
     // 1. A caller may have blocked signals; they would never come, and everything started here would inherit that.
     SigSet::all().thread_unblock().map_err(|errno| CliError::host("unblock signals", errno.into()))?;
     // 2. What loses its parent comes to the Runner, from the first process that it starts on.

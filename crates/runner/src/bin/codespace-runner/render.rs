@@ -9,8 +9,10 @@ use codespace_domain::{RunnerError, Stream};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 
+use crate::colour::{Paint, Tone};
 use crate::error::CliError;
 use crate::escape::escape;
+use crate::own_streams;
 
 /// How results are shown.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +58,20 @@ impl Render {
         print(stream, bytes)
     }
 
+    /// What a result's text may be coloured with.
+    pub(crate) fn paint(self) -> Paint {
+        Paint::of_stdout()
+    }
+
+    /// What draws on a terminal, as it is.
+    pub(crate) fn draw(self, text: &str) -> Result<(), CliError> {
+        print(Stream::Stdout, text.as_bytes())
+    }
+
     /// A remark beside the result, on stderr.
     pub(crate) fn note(self, text: &str) {
-        complain(&format!("codespace-runner: {}\n", escape(text)));
+        let who = Paint::of_stderr().paint(Tone::Bad, "codespace-runner:");
+        complain(&format!("{who} {}\n", escape(text)));
     }
 
     /// Why a verb was not done.
@@ -75,12 +88,17 @@ impl Render {
                 Err(_) => {}
             }
         }
-        let hint = shown.hint.map(|hint| format!("hint: {}\n", escape(&hint))).unwrap_or_default();
-        complain(&format!("codespace-runner: failed to {}\n{hint}", escape(&shown.message)));
+        let paint = Paint::of_stderr();
+        let (who, advice) = (paint.paint(Tone::Alarm, "codespace-runner:"), paint.paint(Tone::Hint, "hint:"));
+        let hint = shown.hint.map(|hint| format!("{advice} {}\n", escape(&hint))).unwrap_or_default();
+        complain(&format!("{who} failed to {}\n{hint}", escape(&shown.message)));
     }
 }
 
 fn print(stream: Stream, bytes: &[u8]) -> Result<(), CliError> {
+    if own_streams::is_closed(stream) && !bytes.is_empty() {
+        return Err(CliError::Closed(stream));
+    }
     let written = match stream {
         Stream::Stdout => write_whole(&mut io::stdout().lock(), bytes),
         Stream::Stderr => write_whole(&mut io::stderr().lock(), bytes),

@@ -3,8 +3,11 @@
 pub(crate) mod attach;
 pub(crate) mod close_stdin;
 mod copying;
+pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod ps;
 pub(crate) mod resize;
 pub(crate) mod run;
@@ -40,5 +43,8 @@ pub(crate) async fn run(verb: Verb, render: Render) -> Result<u8, CliError> {
         Verb::Wait(args) => wait::run(args, render).await,
         Verb::Stop(args) => stop::run(args, render).await,
         Verb::Doctor => doctor::run(render).await,
+        Verb::Explain(args) => explain::run(*args, render).await,
+        Verb::Completions(args) => completions::run(args, render),
+        Verb::Man(args) => man::run(args, render),
     }
 }

@@ -108,7 +108,7 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
     Ok(code)
 }
 
-fn load(file: Option<&Path>, allow_broad_root: bool) -> Result<Registry, CliError> {
+pub(super) fn load(file: Option<&Path>, allow_broad_root: bool) -> Result<Registry, CliError> {
     let Some(file) = file else {
         let here = std::env::current_dir().map_err(|e| CliError::host("find the current directory", e))?;
         return Registry::current_directory(&here, allow_broad_root, &HostDisk)
