@@ -181,11 +181,20 @@ impl Running {
 
     /// Waits until its stdout contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) {
+        self.wait_until(&format!("{text:?}"), |said| said.contains(text));
+    }
+
+    /// Waits until its stdout has so many lines.
+    pub(crate) fn wait_for_lines(&mut self, count: usize) {
+        self.wait_until(&format!("{count} lines"), |said| said.matches('\n').count() >= count);
+    }
+
+    fn wait_until(&mut self, what: &str, enough: impl Fn(&str) -> bool) {
         let until = Instant::now() + LONG;
         loop {
             let said = self.stdout.as_ref().map(Stream::so_far).unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
-            if said.contains(text) {
+            if enough(&said) {
                 return;
             }
             let ended = self.child.try_wait().expect("to look at it");
@@ -193,7 +202,7 @@ impl Running {
             let complaint = String::from_utf8_lossy(&complaint);
             // What it said last may still be on its way.
             let over = ended.is_some() && self.stdout.as_ref().is_none_or(|stream| stream.reader.is_finished());
-            assert!(!over && Instant::now() < until, "{text:?} did not come: {said:?} ({ended:?}): {complaint}");
+            assert!(!over && Instant::now() < until, "{what} did not come: {said:?} ({ended:?}): {complaint}");
             std::thread::sleep(Duration::from_millis(2));
         }
     }
