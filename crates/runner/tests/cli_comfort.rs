@@ -173,6 +173,27 @@ fn completions_and_manual_pages_come_from_the_command_line_itself() {
         assert_eq!((ended.code(), ended.stderr().as_str()), (0, ""), "{shell}");
         assert!(verbs.iter().all(|verb| ended.stdout().contains(verb)), "{shell}");
     }
+    // As bash asks for them.
+    let script = cli.ground.home().join("completions.bash");
+    fs::write(&script, cli.run(&["completions", "bash"]).stdout).unwrap();
+    for (typed, last, expected) in
+        [("", "exp", "explain"), ("run", "--netw", "--network"), ("close-stdin", "--so", "--socket")]
+    {
+        let words = ["codespace-runner", typed, last];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let ask = format!(
+            "source {}; COMP_WORDS=({}); COMP_CWORD={}; ask=$(complete -p codespace-runner); ask=${{ask#*-F }}; \
+             ${{ask%% *}} codespace-runner {last} {}; echo \"${{COMPREPLY[@]}}\"",
+            script.display(),
+            words.join(" "),
+            words.len() - 1,
+            words[words.len() - 2]
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &ask]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ended = Running::start(bash).ended();
+        assert_eq!(ended.stdout().trim(), expected, "{typed} {last}: {ended:?}");
+    }
     let script = cli.run(&["completions", "bash", "--json"]).json();
     assert!(script["script"].as_str().unwrap().contains("explain"));
     assert_eq!(cli.run(&["completions", "tcsh"]).code(), 2);
