@@ -1,6 +1,7 @@
 //! Who names which path of a view: the sandbox itself, the system's directories, the toolchains, the registry's keys, the
 //! Runner's own paths. All that was said, whether or not it won; what won is the plan's.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use codespace_domain::{ByteString, Profile};
@@ -106,6 +107,8 @@ impl Source {
 /// All that is said, the layers in the order in which they are put on one another.
 pub(super) struct Sources {
     pub(super) all: Vec<Source>,
+    /// Where in `all` a path is named; a policy may have thousands of rules.
+    by_path: HashMap<PathBuf, Vec<usize>>,
 }
 
 impl Sources {
@@ -116,13 +119,20 @@ impl Sources {
         forbidden: &[PathBuf],
         disk: &dyn Disk,
     ) -> Self {
-        let mut sources = Self { all: Vec::new() };
+        let mut sources = Self { all: Vec::new(), by_path: HashMap::new() };
         OWN.iter().for_each(|path| sources.say(path, Shown::Private, RuleSource::Sandbox));
         for path in SYSTEM {
-            match disk.kind(Path::new(path)) {
+            let kind = disk.kind(Path::new(path));
+            match kind {
                 Ok(Kind::Link { .. }) => sources.say(path, Shown::Symlink, RuleSource::System),
                 Ok(Kind::Dir) => sources.say(path, Shown::Read, RuleSource::System),
-                Ok(Kind::File { .. } | Kind::Other) | Err(_) => {}
+                Ok(Kind::File { .. } | Kind::Other) | Err(_) => continue,
+            }
+            // Where a folder above it is a link, it may be shown where it lies, and under this name as a link.
+            let walked = walk(disk, Path::new(path));
+            if kind == Ok(Kind::Dir) && walked.linked {
+                sources.say(path, Shown::Symlink, RuleSource::System);
+                sources.say(walked.path, Shown::Read, RuleSource::System);
             }
         }
         sources.say("/etc", Shown::ReadPublic, RuleSource::System);
@@ -168,13 +178,18 @@ impl Sources {
                 let walked = walk(disk, &root.join(written));
                 let key = format!("filesystem.{list}[{index}]");
                 let from = RuleSource::Registry { key, written: written.as_path().into() };
-                self.all.push(Source { path: walked.path, shown, from, there: walked.end.is_ok() });
+                self.add(Source { path: walked.path, shown, from, there: walked.end.is_ok() });
             }
         }
     }
 
     fn say(&mut self, path: impl Into<PathBuf>, shown: Shown, from: RuleSource) {
-        self.all.push(Source { path: path.into(), shown, from, there: true });
+        self.add(Source { path: path.into(), shown, from, there: true });
+    }
+
+    fn add(&mut self, source: Source) {
+        self.by_path.entry(source.path.clone()).or_default().push(self.all.len());
+        self.all.push(source);
     }
 
     /// What the sandbox has of its own.
@@ -185,7 +200,8 @@ impl Sources {
     /// A rule of the plan with where it comes from: of those who said just this, the last layer.
     pub(super) fn of_rule(&self, path: &Path, access: &Access) -> RuleExplained {
         let shown = shown(access);
-        let said = self.all.iter().rev().find(|s| s.there && s.path == path && s.shown == shown);
+        let of_path = self.by_path.get(path).into_iter().flatten().rev().map(|at| &self.all[*at]);
+        let said = of_path.into_iter().find(|source| source.there && source.shown == shown);
         let from = match (said, access) {
             (Some(said), _) => said.from.clone(),
             (None, Access::Symlink { target }) => RuleSource::Link { target: target.clone() },

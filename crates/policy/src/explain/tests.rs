@@ -322,6 +322,10 @@ proptest! {
         let policy = workspace(&lists[0], &lists[1], &lists[2]);
         let registry = registry(policy.clone());
         if let Ok(explained) = explain_path(&registry, &id(), Path::new(&asked), &host(), &disk) {
+            // Each rule of the view has a source; only a mount point on the way was named by nobody.
+            let whole = explain(&registry, &id(), &host(), &disk).unwrap();
+            let unnamed = whole.rules.iter().filter(|rule| rule.from == RuleSource::Pin);
+            prop_assert!(unnamed.clone().all(|rule| rule.access == Shown::Write), "{:?} {:?}", lists, whole.rules);
             let plan = Explained::new(&registry, &id(), &host(), &disk).unwrap().plan.unwrap();
             let accesses = Accesses::of(&plan.view);
             let nearest = accesses.nearest(explained.path.as_path());
