@@ -38,6 +38,7 @@ pub(crate) enum Verb {
     #[command(after_help = help::examples(help::LOGS))]
     Logs(verbs::logs::LogsArgs),
     /// Be at a process: see its output, type its input, leave it by ctrl-p ctrl-q.
+    #[command(after_help = help::examples(help::ATTACH))]
     Attach(verbs::attach::AttachArgs),
     /// Write to a process's stdin.
     #[command(after_help = help::examples(help::WRITE))]

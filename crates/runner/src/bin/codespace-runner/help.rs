@@ -48,6 +48,12 @@ pub(crate) const START: &[Example] = &[
     ("for a program that is written to", "id=$(codespace-runner start --stdin -- cat)"),
 ];
 
+pub(crate) const ATTACH: &[Example] = &[
+    ("a terminal at a process that has one; Ctrl-P Ctrl-Q leaves it running", "codespace-runner attach \"$id\""),
+    ("everything that it has written, and then what it writes", "codespace-runner attach --from-start \"$id\""),
+    ("only look", "codespace-runner attach --no-stdin \"$id\""),
+];
+
 pub(crate) const PS: &[Example] = &[
     ("what runs, and what has ended lately", "codespace-runner ps"),
     ("only what runs in one workspace", "codespace-runner ps --workspace demo --state running"),

@@ -1,6 +1,5 @@
 //! `run`: one command in this directory, without a daemon. Streams its output, passes stdin on, mirrors its exit code.
 //!
-//! - `policy`: the flags, made into a registry of one workspace.
 //! - `ends`: which signal or loss leads to what, and the exit code; pure.
 //! - `supervise`: the command's life, from its start to its last byte.
 //! - `streams`: its output to ours.
@@ -8,11 +7,9 @@
 
 mod ends;
 mod job;
-mod policy;
 mod streams;
 mod supervise;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use codespace_domain::{ErrorCode, ExecRequest, Lifetime, OnFull, ProcessKey, RunnerError, StdinMode};
@@ -25,35 +22,14 @@ use crate::exec_flags::ExecFlags;
 use crate::own_job::{OwnJob, Told};
 use crate::own_signals::number_of;
 use crate::own_terminal::{self, OwnTerminal};
+use crate::policy_flags::PolicyFlags;
 use crate::render::Render;
 use crate::{exit, own_stop};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// Show this path read-only. May be given several times, as may --write and --deny.
-    #[arg(long, value_name = "PATH")]
-    read: Vec<PathBuf>,
-    /// Show this path writable.
-    #[arg(long, value_name = "PATH")]
-    write: Vec<PathBuf>,
-    /// Show nothing at this path.
-    #[arg(long, value_name = "PATH")]
-    deny: Vec<PathBuf>,
-    /// Let the command only read the workspace.
-    #[arg(long)]
-    read_only: bool,
-    /// What the command reaches: nothing but a loopback of its own, or the host's network.
-    #[arg(long, default_value = "restricted")]
-    network: policy::NetworkArg,
-    /// What of the home directory is shown.
-    #[arg(long, default_value = "none")]
-    home: policy::HomeArg,
-    /// Run without a sandbox: the command sees and reaches what you do. It is still ended whole.
-    #[arg(long)]
-    no_sandbox: bool,
-    /// Allow the home directory, its parents and system directories as the workspace.
-    #[arg(long)]
-    allow_broad_root: bool,
+    #[command(flatten)]
+    policy: PolicyFlags,
     /// Give it a terminal, with the size and the keys of ours. There is no way to detach: nobody would keep the command.
     #[arg(long)]
     tty: bool,
@@ -71,7 +47,7 @@ pub(crate) async fn run(args: RunArgs, render: Render) -> Result<u8, CliError> {
 async fn run_here(args: RunArgs, render: Render) -> Result<u8, CliError> {
     let mut job = OwnJob::catch().map_err(|e| CliError::host("catch signals", e))?;
 
-    let mut config = RunnerConfig::new(policy::registry(&args)?);
+    let mut config = RunnerConfig::new(args.policy.registry()?);
     // A Runner that is a daemon of the same user would do anything for whoever reaches its socket.
     config.forbidden.extend(args.socket.path().parent().filter(|dir| dir.exists()).map(Into::into));
     let starting = InProcessRunner::start(config);
