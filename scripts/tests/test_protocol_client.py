@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -38,6 +39,10 @@ class Client(unittest.TestCase):
             if os.environ.get("CODESPACE_REQUIRE_LINUX_SANDBOX") == "1":
                 self.fail(why)
             self.skipTest(why)
+        # Also for a client that asks the same for ever.
+        signal.signal(signal.SIGALRM, self.too_long)
+        signal.alarm(2 * LONG)
+        self.addCleanup(signal.alarm, 0)
         folder = tempfile.TemporaryDirectory(prefix="codespace-client.")
         self.addCleanup(folder.cleanup)
         self.socket = f"{folder.name}/private/runner.sock"
@@ -59,6 +64,10 @@ class Client(unittest.TestCase):
                 self.assertIsNone(self.runner.poll(), "the Runner has ended")
                 self.assertLess(time.monotonic(), end, "the Runner does not listen")
                 time.sleep(0.01)
+
+    @staticmethod
+    def too_long(*_: object) -> None:
+        raise TimeoutError("a test of the client takes too long")
 
     def end(self) -> None:
         self.runner.terminate()
