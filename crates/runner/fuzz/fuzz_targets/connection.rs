@@ -70,7 +70,8 @@ async fn converse(socket: &PathBuf, input: &[u8]) {
     let (answers, mut output) = stream.into_split();
     // An even first byte greets; what follows is then behind the greeting.
     let greeted = input.first().is_some_and(|first| first % 2 == 0);
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "hello", "params": {"protocol": 1, "client": {"name": "f"}}});
+    let hello =
+        json!({"jsonrpc": "2.0", "id": 0, "method": "hello", "params": {"protocol": 1, "client": {"name": "f"}}});
     let hello = encode(&hello).expect("a frame");
     let send = async {
         let mut bytes = if greeted { hello } else { Vec::new() };
