@@ -22,12 +22,8 @@ pub(crate) enum Created {
 
 /// Creates it with the namespaces `flags` (a PID namespace among them). `tell` gets a pidfd of it **before** it may go
 /// on, so that the Runner has the handle that proves its end before there is anything to end. `go_on` is what it then
-/// becomes; it returns only with an error, which it has reported itself.
-pub(crate) fn create(
-    flags: c_int,
-    tell: impl FnOnce(&OwnedFd),
-    go_on: impl FnOnce() -> io::Error,
-) -> io::Result<Created> {
+/// becomes; it returns only when that failed, which it has reported itself.
+pub(crate) fn create(flags: c_int, tell: impl FnOnce(&OwnedFd), go_on: impl FnOnce()) -> io::Result<Created> {
     let lifeline = Lifeline::new()?;
     // Read on this side: inside, before the maps are written, both would be the overflow id.
     let (uid, gid) = (nix::unistd::geteuid(), nix::unistd::getegid());
@@ -40,7 +36,7 @@ pub(crate) fn create(
             if flags & libc::CLONE_NEWUSER != 0 && map_ids(uid.as_raw(), gid.as_raw()).is_err() {
                 sys::exit_now(124);
             }
-            drop(go_on());
+            go_on();
             sys::exit_now(123)
         }
         Cloned::Parent { pidfd } => {

@@ -162,7 +162,8 @@ fn trial(bubblewrap: &Path) -> Plan {
     let rules = system.iter().filter_map(|path| {
         let access = match std::fs::read_link(path) {
             Ok(target) => Access::Symlink { target: target.into() },
-            Err(_) if Path::new(path).exists() => Access::Read,
+            // A rule's path has no link in it.
+            Err(_) if std::fs::canonicalize(path).is_ok_and(|resolved| resolved == Path::new(path)) => Access::Read,
             Err(_) => return None,
         };
         Some(Rule { path: (*path).into(), access })

@@ -103,12 +103,8 @@ fn tie_to_runner(control: &Control, runner: BorrowedFd<'_>) -> io::Result<bool> 
 fn start(control: &Control, plan: &Plan) -> Result<(OwnedFd, Option<OwnedFd>), StageFailure> {
     let Prepared { exec, namespaces, said } = engines::prepare(plan)?;
     let told = |first: &OwnedFd| control.send_with(&FromSandbox::FirstProcess, Some(first.as_fd()));
-    let become_engine = || {
-        let error = exec.run();
-        // The first process's own copy of the socket: the helper only sees that it has ended.
-        control.fail(sandbox_failure("become the sandbox's engine", &error));
-        error
-    };
+    // The first process's own copy of the socket: the helper only sees that it has ended.
+    let become_engine = || control.fail(exec.run());
     match first_process::create(namespaces, told, become_engine) {
         Ok(Created::Waiting(pidfd)) => Ok((pidfd, said)),
         Ok(Created::Left(pidfd)) => {

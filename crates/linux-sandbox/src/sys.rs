@@ -1,4 +1,6 @@
-//! Safe wrappers around what nix does not offer: the helper's only `unsafe`.
+//! Safe wrappers around what nix does not offer: with `mount_api` the helper's only `unsafe`.
+
+pub(crate) mod mount_api;
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;

@@ -75,7 +75,14 @@ impl ViewMap {
     fn add_system(&mut self, hosts_network: bool, disk: &dyn Disk) {
         for dir in SYSTEM {
             match disk.kind(Path::new(dir)) {
-                Ok(Kind::Dir) => self.set(dir, Access::Read),
+                Ok(Kind::Dir) => {
+                    // A link above it (/nix, say): a rule's own path has none.
+                    let resolved = walk(disk, Path::new(dir)).path;
+                    if resolved != Path::new(dir) {
+                        self.set(dir, Access::Symlink { target: resolved.clone().into() });
+                    }
+                    self.rules.insert(resolved, Access::Read);
+                }
                 Ok(Kind::Link { target }) => self.set(dir, Access::Symlink { target: target.into() }),
                 Ok(Kind::File { .. } | Kind::Other) | Err(_) => {}
             }

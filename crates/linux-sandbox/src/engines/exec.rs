@@ -1,5 +1,6 @@
 //! What the first process turns into: a program, its argv, and the descriptors that it keeps.
 
+use std::convert::Infallible;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -13,9 +14,12 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::{fault, sys};
 
-/// Ready to become; no step of it allocates or can fail for want of anything but the kernel.
+/// What the first process still has to do before it becomes the program, in its own namespaces.
+pub(super) type Before = Box<dyn FnOnce() -> Result<(), StageFailure>>;
+
+/// Ready to become.
 pub(crate) struct Exec {
-    pub(crate) before: Option<fn() -> io::Result<()>>,
+    pub(super) before: Option<Before>,
     pub(crate) program: Program,
     pub(crate) argv: Vec<CString>,
     /// Stay open across the exec, under the numbers that they have; beside them the control socket and the plan do.
@@ -31,17 +35,17 @@ pub(crate) enum Program {
 
 impl Exec {
     /// Becomes the program; returns only with the error.
-    pub(crate) fn run(self) -> io::Error {
-        match self.try_run() {
+    pub(crate) fn run(mut self) -> StageFailure {
+        if let Some(Err(failure)) = self.before.take().map(|before| before()) {
+            return failure;
+        }
+        match self.become_program() {
             Ok(never) => match never {},
-            Err(error) => error,
+            Err(error) => failure("become the sandbox's engine", &error),
         }
     }
 
-    fn try_run(self) -> io::Result<std::convert::Infallible> {
-        if let Some(before) = self.before {
-            before()?;
-        }
+    fn become_program(self) -> io::Result<Infallible> {
         for number in self.keep.iter().map(AsRawFd::as_raw_fd).chain([CONTROL_FD, PLAN_FD]) {
             sys::keep_across_exec(number)?;
         }
@@ -58,12 +62,13 @@ impl Exec {
 
 /// In the first process: a `/proc` that shows the new PID namespace, and mounts of its own for it. bubblewrap, too, looks
 /// there for its child by the number that it has inside.
-pub(super) fn own_proc() -> io::Result<()> {
+pub(super) fn own_proc() -> Result<(), StageFailure> {
     let none = None::<&str>;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)
+        .map_err(|e| failure("keep mounts from the host", &e.into()))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), "/proc", Some("proc"), flags, none)?;
-    Ok(())
+    mount(Some("proc"), "/proc", Some("proc"), flags, none)
+        .map_err(|e| failure("mount a /proc of the new PID namespace", &e.into()))
 }
 
 /// An anonymous file with these bytes, read from its beginning.

@@ -15,7 +15,7 @@ pub(super) fn prepare() -> Result<Prepared, StageFailure> {
     }
     Ok(Prepared {
         exec: Exec {
-            before: Some(exec::own_proc),
+            before: Some(Box::new(exec::own_proc)),
             program: Program::Open(own_program()?),
             argv: vec![c"codespace-linux-sandbox".into(), c"inner".into()],
             keep: Vec::new(),
