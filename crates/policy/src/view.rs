@@ -74,18 +74,19 @@ impl ViewMap {
 
     fn add_system(&mut self, hosts_network: bool, disk: &dyn Disk) {
         for dir in SYSTEM {
-            match disk.kind(Path::new(dir)) {
-                Ok(Kind::Dir) => {
-                    // A link above it (/nix, say): a rule's own path has none.
-                    let resolved = walk(disk, Path::new(dir)).path;
-                    if resolved != Path::new(dir) {
-                        self.set(dir, Access::Symlink { target: resolved.clone().into() });
-                    }
-                    self.rules.insert(resolved, Access::Read);
-                }
-                Ok(Kind::Link { target }) => self.set(dir, Access::Symlink { target: target.into() }),
-                Ok(Kind::File { .. } | Kind::Other) | Err(_) => {}
+            if let Ok(Kind::Link { target }) = disk.kind(Path::new(dir)) {
+                self.set(dir, Access::Symlink { target: target.into() });
+                continue;
             }
+            let found = walk(disk, Path::new(dir));
+            if found.end != Ok(Kind::Dir) {
+                continue;
+            }
+            if found.linked {
+                // A link above it (/nix, say): the path of a rule has none.
+                self.set(dir, Access::Symlink { target: found.path.clone().into() });
+            }
+            self.rules.insert(found.path, Access::Read);
         }
         if disk.kind(Path::new("/etc")) == Ok(Kind::Dir) {
             self.set("/etc", Access::ReadPublic);
