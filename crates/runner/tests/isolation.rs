@@ -81,6 +81,24 @@ async fn a_read_only_workspace_is_read_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workspace_of_the_whole_disk_has_proc_and_dev_of_its_own() {
+    let whole = |workspace: &mut codespace_policy::Workspace| {
+        workspace.root = "/".into();
+        workspace.allow_broad_root = true;
+    };
+    let Some(fixture) = Fixture::with(whole).await else { return };
+    let writable = fixture.workspace().display().to_string();
+    let script = format!(
+        "test -w /proc/sys/kernel/core_pattern && echo SYSCTL; echo x > /dev/null || echo NULL; \
+         test -d /proc/self/task/$$ || echo PROC; test $$ -lt 10 || echo PID; \
+         find /usr -maxdepth 0 -writable; echo x > {writable}/made && echo done"
+    );
+    let (status, output) = ask::run(&fixture.session, ask::shell(&script)).await;
+    assert_eq!((status.exit_code, output.as_str()), (Some(0), "done\n"), "{status:?}");
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_home_other_directories_secrets_of_etc_and_the_runners_own_files_are_not_seen() {
     let elsewhere = tempfile::tempdir_in("/var/tmp").unwrap();
     let home = elsewhere.path().join("home");

@@ -68,3 +68,32 @@ pub(super) fn open_beneath(above: BorrowedFd<'_>, path: &Path) -> io::Result<Own
         .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
     Ok(openat2(above, path, how)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_has_become_a_link_is_not_followed_and_nothing_leads_out() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir_all(top.path().join("a/b")).unwrap();
+        fs::write(top.path().join("a/file"), "").unwrap();
+        symlink("a", top.path().join("link")).unwrap();
+        let above = File::open(top.path().join("a")).unwrap();
+        let whole = File::open(top.path()).unwrap();
+        let errno = |dir: &File, path: &str| {
+            open_beneath(dir.as_fd(), Path::new(path)).map(drop).map_err(|error| error.raw_os_error().unwrap())
+        };
+        for path in ["", "/", "b", "/b", "file"] {
+            assert_eq!(errno(&above, path), Ok(()), "{path:?}");
+        }
+        for path in ["link", "link/b", "/link/file"] {
+            assert_eq!(errno(&whole, path), Err(libc::ELOOP), "{path:?}");
+        }
+        assert_eq!(errno(&above, "../link"), Err(libc::EXDEV));
+        assert_eq!(errno(&above, "none"), Err(libc::ENOENT));
+    }
+}
