@@ -136,9 +136,10 @@ impl Journal {
         // A time too far away to be told is no limit.
         let deadline = Instant::now().checked_add(Duration::from_millis(request.wait_ms));
         let mut may_wait = request.wait_ms > 0;
+        let mut tail_from = None;
         loop {
             let arrived = self.0.arrived.notified();
-            let (chunk, worth_it) = self.read_now(request, labels)?;
+            let (chunk, worth_it) = self.read_now(request, labels, &mut tail_from)?;
             if worth_it || !may_wait {
                 return Ok(chunk);
             }
@@ -149,27 +150,39 @@ impl Journal {
         }
     }
 
-    /// What there is now, and whether a reader that can wait wants to have it.
-    fn read_now(&self, request: &ReadRequest, labels: Labels) -> Result<(Chunk, bool), ReadError> {
+    /// What there is now, and whether a reader that can wait wants to have it. Where a tail begins is decided at the first
+    /// look: what comes while its reader waits is what it waits for.
+    fn read_now(
+        &self,
+        request: &ReadRequest,
+        labels: Labels,
+        tail_from: &mut Option<u64>,
+    ) -> Result<(Chunk, bool), ReadError> {
         let mut state = self.lock();
         let extent = state.kept.extent(request.stream);
         let total = extent.total;
-        let (cursor, cut) = match request.tail_bytes {
+        let text = request.encoding == Encoding::Utf8;
+        let (cursor, cut) = match (request.tail_bytes, *tail_from) {
+            (Some(_), Some(from)) => (from, false),
             // The latest bytes: what lies before a gap is no part of them.
-            Some(tail_bytes) => {
+            (Some(tail_bytes), None) => {
                 let asked = total.saturating_sub(tail_bytes);
-                let first = extent.latest_from(asked);
-                (first, first > asked)
+                let mut first = extent.latest_from(asked);
+                if text && first == asked {
+                    first = state.kept.character_end(request.stream, first);
+                }
+                *tail_from = Some(first);
+                (first, extent.latest_from(asked) > asked)
             }
-            None if request.cursor > total => return Err(ReadError::PastEnd { cursor: request.cursor, total }),
-            None => (request.cursor, false),
+            (None, _) if request.cursor > total => return Err(ReadError::PastEnd { cursor: request.cursor, total }),
+            (None, _) => (request.cursor, false),
         };
         let closed = state.closed;
         let wanted = Wanted {
             selection: request.stream,
             cursor,
             max_bytes: request.max_bytes.min(MOST_MAX_BYTES),
-            whole_characters: request.encoding == Encoding::Utf8,
+            whole_characters: text,
             closed,
         };
         let (slice, label) = match labels {

@@ -156,43 +156,68 @@ impl Kept {
         }
     }
 
-    /// The bytes for a read, which count as given from then on. Bytes on two sides of a gap are never in one slice.
+    /// The bytes for a read, which count as given from then on. Bytes on two sides of a gap are never in one slice. Of a
+    /// character that the gap has cut, a reader of text gets neither side: the rest of it is gone.
     pub(super) fn read(&mut self, wanted: &Wanted) -> Slice {
-        let extent = self.extent(wanted.selection);
-        let lost = (extent.head_end..extent.tail_start).contains(&wanted.cursor);
-        let from = if lost { extent.tail_start } else { wanted.cursor };
-        let gap_at =
-            if from < extent.head_end && extent.head_end < extent.tail_start { Some(extent.head_end) } else { None };
-        let to = from.saturating_add(wanted.max_bytes).min(gap_at.unwrap_or(extent.total));
-        let mut bytes = self.copy(wanted.selection, from, to);
-        let nothing_follows = gap_at == Some(to) || (wanted.closed && to == extent.total);
-        if wanted.whole_characters && !nothing_follows {
-            bytes.truncate(bytes.len() - text::unfinished(&bytes));
-        }
-        let cursor = from + bytes.len() as u64;
-        self.give(wanted.selection, cursor);
-        Slice { bytes, cursor, lost }
+        let (slice, _) = self.look(wanted);
+        self.give(wanted.selection, slice.cursor);
+        slice
     }
 
     /// As [`Kept::read`] of both labels, but only the bytes of one label that follow each other, and which one it is.
     pub(super) fn read_one_label(&mut self, wanted: &Wanted) -> (Slice, Option<Stream>) {
-        let Extent { head_end, tail_start, total, .. } = self.extent(StreamSelection::Combined);
-        let lost = (head_end..tail_start).contains(&wanted.cursor);
-        let from = if lost { tail_start } else { wanted.cursor };
-        let Some((stream, len)) = self.bytes_of_one_label(from, wanted.max_bytes) else {
-            return (self.read(wanted), None);
-        };
-        // What comes next is the other label's, and completes no character.
-        let cut_by_the_other = len < wanted.max_bytes && from + len < total;
-        let whole_characters = wanted.whole_characters && !cut_by_the_other;
-        (self.read(&Wanted { max_bytes: len, whole_characters, ..*wanted }), Some(stream))
+        // A character more than they probably are, so that little is copied in vain where the labels take turns.
+        let probably =
+            self.bytes_of_one_label(wanted.cursor, wanted.max_bytes).map_or(wanted.max_bytes, |(_, len)| len);
+        let max_bytes = wanted.max_bytes.min(probably + 2 * (text::LONGEST_BEGINNING as u64 + 1));
+        let (mut slice, begin) = self.look(&Wanted { max_bytes, ..*wanted });
+        let label = self.bytes_of_one_label(begin, slice.bytes.len() as u64).map(|(stream, len)| {
+            if len < slice.bytes.len() as u64 {
+                slice.bytes.truncate(len as usize);
+                slice.cursor = begin + len;
+            }
+            stream
+        });
+        self.give(wanted.selection, slice.cursor);
+        (slice, label)
     }
 
-    /// The label of the byte at `from`, which is kept, and how many bytes from there on have it, counted up to `most`.
+    /// The bytes for a read, and where they begin.
+    fn look(&self, wanted: &Wanted) -> (Slice, u64) {
+        let extent = self.extent(wanted.selection);
+        let has_gap = extent.head_end < extent.tail_start;
+        if has_gap && wanted.cursor < extent.head_end {
+            let to = wanted.cursor.saturating_add(wanted.max_bytes).min(extent.head_end);
+            let mut bytes = self.copy(wanted.selection, wanted.cursor, to);
+            cut_at_end(&mut bytes, wanted.whole_characters);
+            let reaches_gap = to == extent.head_end;
+            if !(bytes.is_empty() && reaches_gap) {
+                let cursor = if reaches_gap { to } else { wanted.cursor + bytes.len() as u64 };
+                return (Slice { bytes, cursor, lost: false }, wanted.cursor);
+            }
+        }
+        let behind_gap = has_gap && wanted.cursor <= extent.tail_start;
+        let lost = behind_gap && wanted.cursor < extent.tail_start;
+        let mut from = if behind_gap { extent.tail_start } else { wanted.cursor };
+        if behind_gap && wanted.whole_characters {
+            let to = extent.total.min(from + text::LONGEST_BEGINNING as u64 + 1);
+            from += text::rest(&self.copy(wanted.selection, from, to)) as u64;
+        }
+        let to = from.saturating_add(wanted.max_bytes).min(extent.total);
+        let mut bytes = self.copy(wanted.selection, from, to);
+        let is_end = wanted.closed && to == extent.total;
+        cut_at_end(&mut bytes, wanted.whole_characters && !is_end);
+        let cursor = from + bytes.len() as u64;
+        (Slice { bytes, cursor, lost }, from)
+    }
+
+    /// The label of the byte at `from`, and how many bytes from there on have it, counted up to `most`. `None` where there
+    /// is no such byte, or it is gone.
     fn bytes_of_one_label(&self, from: u64, most: u64) -> Option<(Stream, u64)> {
         let head_end = self.head.end().combined;
         let in_head = (from < head_end).then(|| self.head.runs_from(from)).into_iter().flatten();
-        let in_tail = self.tail.runs_from(from.max(self.tail.start().combined));
+        let follows_head = self.tail.start().combined.max(head_end) <= from.max(head_end);
+        let in_tail = follows_head.then(|| self.tail.runs_from(from.max(head_end))).into_iter().flatten();
         let mut found: Option<(Stream, u64)> = None;
         for run in in_head.chain(in_tail) {
             match &mut found {
@@ -202,6 +227,18 @@ impl Kept {
             }
         }
         found.map(|(stream, len)| (stream, len.min(most)))
+    }
+
+    /// Where the character ends that `offset` lies within; `offset` itself where it lies within none.
+    pub(super) fn character_end(&self, selection: StreamSelection, offset: u64) -> u64 {
+        let extent = self.extent(selection);
+        let has_gap = extent.head_end < extent.tail_start;
+        let kept_from = if has_gap && offset >= extent.tail_start { extent.tail_start } else { 0 };
+        let longest = text::LONGEST_BEGINNING as u64;
+        let from = offset.saturating_sub(longest).max(kept_from);
+        let to = offset.saturating_add(longest).min(extent.total);
+        let bytes = self.copy(selection, from, to.max(offset));
+        offset + text::rest_of_character_at(&bytes, (offset - from) as usize) as u64
     }
 
     /// How many bytes may still come before those that nobody has been given fill the budget.
@@ -322,6 +359,13 @@ impl Kept {
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         self.head.allocated() + self.tail.allocated() + self.stdout.allocated() + self.stderr.allocated()
+    }
+}
+
+/// Leaves out the beginning of a character at the end.
+fn cut_at_end(bytes: &mut Vec<u8>, whole_characters: bool) {
+    if whole_characters {
+        bytes.truncate(bytes.len() - text::unfinished(bytes));
     }
 }
 

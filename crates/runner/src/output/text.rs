@@ -22,6 +22,29 @@ pub(super) fn unfinished(bytes: &[u8]) -> usize {
     0
 }
 
+/// How many bytes at the start can only be the rest of a character whose beginning is gone: 0 to 3.
+pub(super) fn rest(bytes: &[u8]) -> usize {
+    let len = bytes.iter().take_while(|byte| is_continuation(**byte)).count();
+    // More than that belong to no character.
+    if len <= LONGEST_BEGINNING { len } else { 0 }
+}
+
+/// How many of the bytes from `at` on belong to a character that begins before; 0 where none does.
+pub(super) fn rest_of_character_at(bytes: &[u8], at: usize) -> usize {
+    let beginnings = (1..=LONGEST_BEGINNING.min(at)).map(|len| at - len);
+    for begin in beginnings {
+        if is_continuation(bytes[begin]) {
+            continue;
+        }
+        let ends = at + 1..=bytes.len().min(begin + LONGEST_BEGINNING + 1);
+        let end = ends
+            .into_iter()
+            .find(|end| std::str::from_utf8(&bytes[begin..*end]).is_ok_and(|text| text.chars().nth(1).is_none()));
+        return end.map_or(0, |end| end - at);
+    }
+    0
+}
+
 /// Text for a reader. Bytes that are no UTF-8 become U+FFFD, one for each maximal part that looked like a beginning.
 pub(super) fn to_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
@@ -63,6 +86,26 @@ mod tests {
         ];
         for bytes in hopeless {
             assert_eq!(unfinished(bytes), 0, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_character_is_known_where_its_beginning_is_gone_and_where_it_is_not() {
+        for text in ["é", "€", "한", "😀"] {
+            let bytes = text.as_bytes();
+            for cut in 1..bytes.len() {
+                let left = [&bytes[cut..], b"a\x80"].concat();
+                assert_eq!(rest(&left), bytes.len() - cut, "{text:?} cut after {cut}");
+                let whole = [b"a", bytes, b"\x80"].concat();
+                assert_eq!(rest_of_character_at(&whole, 1 + cut), bytes.len() - cut, "{text:?} at {cut}");
+            }
+            assert_eq!(rest(bytes), 0);
+            assert_eq!(rest_of_character_at(bytes, 0), 0);
+            assert_eq!(rest_of_character_at(bytes, bytes.len()), 0);
+        }
+        assert_eq!(rest(b"\x80\x80\x80\x80"), 0, "no character is that long");
+        for (hopeless, at) in [(&b"\xff\x80"[..], 1), (b"\xe2\x82", 1), (b"a\x80", 1), (b"\x80\x80", 1)] {
+            assert_eq!(rest_of_character_at(hopeless, at), 0, "{hopeless:x?}");
         }
     }
 

@@ -207,6 +207,30 @@ async fn a_tail_is_the_last_bytes_of_what_there_is() {
 }
 
 #[tokio::test]
+async fn a_tail_of_text_begins_with_a_whole_character_and_a_tail_of_bytes_where_it_was_asked_to() {
+    let journal = journal();
+    journal.append(Stream::Stdout, "é€".as_bytes());
+    for (tail_bytes, expected) in [(5, "é€"), (4, "€"), (3, "€"), (2, ""), (1, "")] {
+        let request = ReadRequest { tail_bytes: Some(tail_bytes), ..request() };
+        assert_eq!(text(&journal, &request).await, (expected.into(), 5, false), "{tail_bytes}");
+    }
+    let bytes = ReadRequest { tail_bytes: Some(2), encoding: Encoding::Base64, ..request() };
+    assert_eq!(text(&journal, &bytes).await.0, "gqw=");
+}
+
+#[tokio::test]
+async fn a_reader_who_waits_at_the_tail_gets_what_comes_next() {
+    let journal = journal();
+    journal.append(Stream::Stdout, b"before");
+    let request = ReadRequest { tail_bytes: Some(0), wait_ms: FAR, ..request() };
+    let mut read = pin!(journal.read(&request));
+    assert!(now(read.as_mut()).is_pending());
+    journal.append(Stream::Stdout, b"after");
+    let chunk = read.await.unwrap();
+    assert_eq!((chunk.chunk.as_str(), chunk.cursor), ("after", 11));
+}
+
+#[tokio::test]
 async fn what_is_lost_is_told_once_and_reading_goes_on() {
     let journal = Journal::new(HEAD, OnFull::Drop);
     for n in 0..40_000_u32 {

@@ -30,21 +30,33 @@ impl Model {
 
     fn read(&self, wanted: &Wanted) -> Slice {
         let selected = self.selected(wanted.selection);
-        let mut from = wanted.cursor as usize;
-        while from < selected.len() && !selected[from].1 {
-            from += 1;
+        let at = wanted.cursor as usize;
+        let gone = |index: usize| selected.get(index).is_some_and(|(_, kept)| !kept);
+        let piece = |from: usize, most: u64| {
+            let kept = selected[from..].iter().take_while(|(_, kept)| *kept).map(|(byte, _)| *byte);
+            kept.take(most as usize).collect::<Vec<u8>>()
+        };
+        let before = piece(at, wanted.max_bytes);
+        let unfinished = if wanted.whole_characters { text::unfinished(&before) } else { 0 };
+        if gone(at + before.len()) && unfinished < before.len() {
+            // The rest of what is unfinished is gone: nobody waits for it.
+            let bytes = before[..before.len() - unfinished].to_vec();
+            return Slice { cursor: (at + before.len()) as u64, lost: false, bytes };
         }
-        let mut to = from;
-        while to < selected.len() && selected[to].1 && ((to - from) as u64) < wanted.max_bytes {
-            to += 1;
+        let mut from = at;
+        while from < selected.len() && (gone(from) || (from == at && gone(at + before.len()))) {
+            from += if from == at { before.len().max(1) } else { 1 };
         }
-        let mut bytes: Vec<u8> = selected[from..to].iter().map(|(byte, _)| *byte).collect();
-        let next_is_gone = selected.get(to).is_some_and(|(_, kept)| !kept);
-        let is_end = wanted.closed && to == selected.len();
-        if wanted.whole_characters && !next_is_gone && !is_end {
+        let lost = from > at;
+        if wanted.whole_characters && from > 0 && gone(from - 1) {
+            from += text::rest(&piece(from, 4));
+        }
+        let mut bytes = piece(from, wanted.max_bytes);
+        let is_end = wanted.closed && from + bytes.len() == selected.len();
+        if wanted.whole_characters && !is_end {
             bytes.truncate(bytes.len() - text::unfinished(&bytes));
         }
-        Slice { cursor: (from + bytes.len()) as u64, lost: from as u64 > wanted.cursor, bytes }
+        Slice { cursor: (from + bytes.len()) as u64, lost, bytes }
     }
 }
 
@@ -122,21 +134,19 @@ proptest! {
             all.extend(bytes.iter().map(|byte| (stream, *byte)));
         }
         let mut cursor = first.min(all.len() as u64);
-        let mut left = cursor;
         loop {
             let wanted = Wanted { selection: StreamSelection::Combined, cursor, max_bytes, whole_characters, closed };
+            let (both, begin) = kept.look(&wanted);
             let (slice, stream) = kept.read_one_label(&wanted);
-            let begin = slice.cursor - slice.bytes.len() as u64;
-            prop_assert_eq!(slice.lost, begin != cursor);
-            left += begin - cursor;
-            for byte in &slice.bytes {
-                prop_assert_eq!((stream.unwrap(), *byte), all[left as usize]);
-                left += 1;
+            prop_assert_eq!(slice.lost, both.lost);
+            for (byte, place) in slice.bytes.iter().zip(begin..) {
+                prop_assert_eq!((stream.unwrap(), *byte), all[place as usize]);
             }
-            // Nobody waits in vain: what is left out is the beginning of a character at the very end.
-            if slice.bytes.is_empty() && !slice.lost {
-                let rest: Vec<u8> = all[cursor as usize..].iter().map(|(_, byte)| *byte).collect();
-                prop_assert!(rest.is_empty() || (whole_characters && !closed && text::unfinished(&rest) == rest.len()));
+            // Nobody waits in vain, and nothing is passed over but what a read of both passes over, too.
+            prop_assert_eq!(slice.bytes.is_empty(), both.bytes.is_empty());
+            prop_assert!(slice.cursor <= both.cursor);
+            prop_assert!(slice.cursor == both.cursor || slice.cursor == begin + slice.bytes.len() as u64);
+            if slice.cursor == cursor {
                 break;
             }
             cursor = slice.cursor;
@@ -224,18 +234,23 @@ fn the_head_stays_and_a_read_never_joins_it_to_what_follows_the_gap() {
 }
 
 #[test]
-fn a_character_that_lost_its_rest_is_not_waited_for() {
-    let sizes = Sizes { head_bytes: 4, ..Sizes::DEFAULT };
-    let mut kept = Kept::new(5, OnFull::Drop, sizes);
-    kept.append(Stream::Stdout, "ab€cdefghij".as_bytes());
-    let wanted = Wanted {
+fn of_a_character_that_the_gap_has_cut_a_reader_of_text_gets_nothing_and_a_reader_of_bytes_what_is_left() {
+    let mut kept = Kept::new(5, OnFull::Drop, Sizes { head_bytes: 4, ..Sizes::DEFAULT });
+    kept.append(Stream::Stdout, "ab€cde€ghi".as_bytes());
+    let wanted = |cursor, whole_characters| Wanted {
         selection: StreamSelection::Combined,
-        cursor: 0,
+        cursor,
         max_bytes: 100,
-        whole_characters: true,
+        whole_characters,
         closed: false,
     };
-    assert_eq!(kept.read(&wanted), Slice { bytes: b"ab\xe2\x82".to_vec(), cursor: 4, lost: false });
+    let mut read = |cursor, text| kept.read(&wanted(cursor, text));
+    assert_eq!(read(0, true), Slice { bytes: b"ab".to_vec(), cursor: 4, lost: false });
+    assert_eq!(read(4, true), Slice { bytes: b"ghi".to_vec(), cursor: 14, lost: true });
+    assert_eq!(read(9, true), Slice { bytes: b"ghi".to_vec(), cursor: 14, lost: false });
+    assert_eq!(read(2, true), Slice { bytes: b"ghi".to_vec(), cursor: 14, lost: true }, "nothing before the gap");
+    assert_eq!(read(0, false), Slice { bytes: b"ab\xe2\x82".to_vec(), cursor: 4, lost: false });
+    assert_eq!(read(4, false), Slice { bytes: b"\x82\xacghi".to_vec(), cursor: 14, lost: true });
 }
 
 #[test]

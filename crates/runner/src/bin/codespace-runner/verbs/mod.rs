@@ -2,8 +2,8 @@
 
 pub(crate) mod attach;
 pub(crate) mod close_stdin;
-mod copying;
 pub(crate) mod completions;
+mod copying;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod logs;
