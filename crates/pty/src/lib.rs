@@ -14,4 +14,4 @@ mod terminal;
 
 pub use controlling::make_controlling;
 pub use pair::Pty;
-pub use terminal::{Size, end_of_file_char, resize, size};
+pub use terminal::{Size, end_of_file_char, leaves_a_line_open, resize, size};

@@ -1,9 +1,9 @@
-//! A terminal's size and its end-of-file character. Each works on either side of the pair.
+//! A terminal's size, and what ends its input. Each works on either side of the pair.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use nix::sys::termios::{SpecialCharacterIndices, tcgetattr};
+use nix::sys::termios::{LocalFlags, SpecialCharacterIndices, tcgetattr};
 
 use crate::ioctl;
 
@@ -41,4 +41,17 @@ pub fn size(master: BorrowedFd<'_>) -> io::Result<Size> {
 /// The operating system's; `ENOTTY` if it is no terminal.
 pub fn end_of_file_char(master: BorrowedFd<'_>) -> io::Result<u8> {
     Ok(tcgetattr(master)?.control_chars[SpecialCharacterIndices::VEOF as usize])
+}
+
+/// Whether input whose last byte is `last` waits for the rest of its line: then the first end-of-file character only
+/// hands the line over, and it takes a second one to mean the end. Never so where the program reads byte by byte.
+///
+/// # Errors
+/// The operating system's; `ENOTTY` if it is no terminal.
+pub fn leaves_a_line_open(master: BorrowedFd<'_>, last: u8) -> io::Result<bool> {
+    use SpecialCharacterIndices::{VEOF, VEOL, VEOL2, VINTR, VKILL, VQUIT, VSUSP};
+    let modes = tcgetattr(master)?;
+    let ends = [VEOF, VEOL, VEOL2, VINTR, VKILL, VQUIT, VSUSP].map(|which| modes.control_chars[which as usize]);
+    let canonical = modes.local_flags.contains(LocalFlags::ICANON);
+    Ok(canonical && !matches!(last, b'\n' | b'\r') && !ends.contains(&last))
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 
-use codespace_pty::{Pty, Size, end_of_file_char, make_controlling, resize, size};
+use codespace_pty::{Pty, Size, end_of_file_char, leaves_a_line_open, make_controlling, resize, size};
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 
 const SIZE: Size = Size { rows: 31, cols: 97 };
@@ -125,10 +125,26 @@ fn the_end_of_file_character_ends_a_programs_input() {
 }
 
 #[test]
+fn a_line_stays_open_until_a_character_ends_or_drops_it_and_only_in_canonical_mode() {
+    use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+    let pty = Pty::open(SIZE).unwrap();
+    let open = |last| leaves_a_line_open(pty.master.as_fd(), last).unwrap();
+    assert!(open(b'a') && open(0x80));
+    for (ends, what) in [(b'\n', "newline"), (4, "end of file"), (3, "interrupt"), (0x15, "kill"), (0x1a, "suspend")] {
+        assert!(!open(ends), "{what}");
+    }
+    let mut modes = tcgetattr(&pty.slave).unwrap();
+    cfmakeraw(&mut modes);
+    tcsetattr(&pty.slave, SetArg::TCSANOW, &modes).unwrap();
+    assert!(!open(b'a'));
+}
+
+#[test]
 fn what_is_no_terminal_is_refused() {
     let null = File::open("/dev/null").unwrap();
     let not_a_terminal = Some(libc::ENOTTY);
     assert_eq!(size(null.as_fd()).unwrap_err().raw_os_error(), not_a_terminal);
     assert_eq!(resize(null.as_fd(), SIZE).unwrap_err().raw_os_error(), not_a_terminal);
     assert_eq!(end_of_file_char(null.as_fd()).unwrap_err().raw_os_error(), not_a_terminal);
+    assert_eq!(leaves_a_line_open(null.as_fd(), b'a').unwrap_err().raw_os_error(), not_a_terminal);
 }

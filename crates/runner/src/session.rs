@@ -83,16 +83,14 @@ impl Session {
         request: WriteStdinRequest,
     ) -> Result<impl Future<Output = Result<Reply, RunnerError>> + use<>, RunnerError> {
         let slot = self.find(request.process_id)?;
-        if !slot.lives() {
-            return Err(slot.not_running());
-        }
+        let there = if slot.lives() { Ok(()) } else { Err(slot.not_running()) };
         let bytes = match request.encoding {
             Encoding::Utf8 => request.data.into_bytes(),
             Encoding::Base64 => STANDARD.decode(request.data).map_err(|error| {
                 RunnerError::new(ErrorCode::InvalidCommand, format!("decode data as base64: {error}"))
             })?,
         };
-        let write = slot.stdin.write(bytes, request.write_key).map_err(|error| error.about(slot.id))?;
+        let write = slot.stdin.write(bytes, request.write_key, there).map_err(|error| error.about(slot.id))?;
         Ok(async move {
             match write.await {
                 Ok(written) => Ok(Reply::WriteStdin(WriteStdinReply { written })),

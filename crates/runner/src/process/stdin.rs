@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -74,11 +74,13 @@ impl Stdin {
         (Self { state: Mutex::new(State { jobs: open, keys: VecDeque::new() }), queued, mode, tty }, jobs_side)
     }
 
-    /// Takes the write's place in the order, now; the future waits until the command's stdin has taken all of it.
+    /// Takes the write's place in the order, now; the future waits until the command's stdin has taken all of it. A retry
+    /// is told how the write went, whatever has become of the process since; a new write needs one that is `there`.
     pub(crate) fn write(
         &self,
         bytes: Vec<u8>,
         key: Option<String>,
+        there: Result<(), RunnerError>,
     ) -> Result<impl Future<Output = Result<u64, Refusal>> + use<>, RunnerError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let data = hash(&bytes);
@@ -90,6 +92,7 @@ impl Stdin {
             }
             Some((.., outcome)) => outcome.clone(),
             None => {
+                there?;
                 let Some(jobs) = &state.jobs else { return Err(self.closed()) };
                 let waiting = self.queued.load(Ordering::Relaxed);
                 if waiting > 0 && waiting + bytes.len() > QUEUE {
@@ -160,23 +163,33 @@ async fn wait(mut outcome: Outcome) -> Result<u64, Refusal> {
 /// Writes until stdin is closed by either side. Dropping the future closes it.
 pub(super) async fn serve(mut jobs: Jobs, input: OwnedFd) -> io::Result<()> {
     let input = async_fd(input, Interest::WRITABLE)?;
+    // Of a terminal: it holds a part of a line, which its reader gets only when the line ends.
+    let mut line_open = false;
     while let Some(job) = jobs.jobs.recv().await {
         match job {
             Job::Write { bytes, done } => {
                 let outcome = write_all(&input, &bytes).await;
                 jobs.queued.fetch_sub(bytes.len(), Ordering::Relaxed);
                 let broken = outcome.is_err();
+                if let Some(last) = bytes.last() {
+                    // What is no terminal has no lines.
+                    line_open = codespace_pty::leaves_a_line_open(input.get_ref().as_fd(), *last).unwrap_or(false);
+                }
                 done.send_replace(Some(outcome.map(|()| bytes.len() as u64).map_err(refusal)));
                 if broken {
                     break;
                 }
             }
             Job::EndOfFile => {
-                use std::os::fd::AsFd;
-                if let Ok(character) = codespace_pty::end_of_file_char(input.get_ref().as_fd()) {
+                let character = codespace_pty::end_of_file_char(input.get_ref().as_fd());
+                if let Ok(character) = character
+                    && character != libc::_POSIX_VDISABLE
+                {
+                    let characters = [character; 2];
                     // A terminal that is gone has no reader to tell.
-                    write_all(&input, &[character]).await.ok();
+                    write_all(&input, &characters[usize::from(!line_open)..]).await.ok();
                 }
+                line_open = false;
             }
         }
     }
