@@ -216,8 +216,9 @@ impl Lifecycle {
         if first {
             self.cause = Some(cause);
             actions.push(Action::Show(Phase::Ending));
-        } else if cause == EndedBy::Timeout {
-            // The timeout of a process that is being ended already says nothing new.
+        } else if cause == EndedBy::Timeout && self.command.is_none() {
+            // The timeout of a process that is being ended already says nothing new. Only what its command has left
+            // running must not outlast it.
             return;
         }
         let grace = grace.unwrap_or(self.terms.grace);

@@ -94,6 +94,21 @@ fn an_end_that_is_asked_for_while_leftovers_linger_makes_it_sooner_and_is_not_th
 }
 
 #[test]
+fn what_a_command_leaves_behind_does_not_outlast_the_timeout_which_is_not_the_cause() {
+    let mut state = started(Terms { linger: Duration::from_secs(3600), ..terms() });
+    state.on(exited(CommandEnd::Code(0), 1));
+    assert!(state.on(Event::Fired(Timer::Timeout)).contains(&Action::KillTree));
+    assert_eq!(ended(finish(&mut state)).cause, EndedBy::Command);
+}
+
+#[test]
+fn a_timeout_during_the_grace_of_another_end_changes_nothing() {
+    let mut state = started(terms());
+    state.on(Event::End { cause: EndedBy::Terminate, grace: Some(Duration::from_secs(5)) });
+    assert_eq!(state.on(Event::Fired(Timer::Timeout)), []);
+}
+
+#[test]
 fn a_kept_background_goes_on_after_the_commands_own_end() {
     let mut state = started(Terms { keep: true, ..terms() });
     assert_eq!(state.on(exited(CommandEnd::Code(5), 1)), []);
