@@ -105,10 +105,12 @@ impl Owner {
         let now = Instant::now();
         let end = match outcome {
             Outcome::Ended(mut ended) => {
-                // An end that was asked for leaves no one who could tell what was used; the cgroup still knows.
-                let cpu = self.cgroup.as_ref().and_then(|(leaf, _)| leaf.cpu_ms());
-                if let (None, Some((user_ms, system_ms))) = (ended.usage, cpu) {
-                    ended.usage = Some(Used { user_ms, system_ms, max_rss_bytes: None });
+                // An end by force leaves no one who could tell what was used, or what was used since the command's own
+                // end; the cgroup still knows.
+                if let Some((user_ms, system_ms)) = self.cgroup.as_ref().and_then(|(leaf, _)| leaf.cpu_ms()) {
+                    let told = ended.usage.unwrap_or(Used { user_ms: 0, system_ms: 0, max_rss_bytes: None });
+                    let (user_ms, system_ms) = (told.user_ms.max(user_ms), told.system_ms.max(system_ms));
+                    ended.usage = Some(Used { user_ms, system_ms, ..told });
                 }
                 let proven = self.proven_at.unwrap_or(now);
                 let took = proven - self.ending_since.unwrap_or(proven).min(proven);
