@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ByteString, Lifetime, ProcessId, ProcessKey, WorkspaceId, signal_name};
+use crate::{ByteString, Lifetime, Limits, ProcessId, ProcessKey, WorkspaceId, signal_name};
 
 /// `exited` is published once: the command is gone, its tree was seen gone (or the time for it ran out) and its output
 /// is drained.
@@ -207,6 +207,9 @@ pub struct ProcessStatus {
     /// The timeout in force; absent when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// The limits in force; absent when there are none.
+    #[serde(default, skip_serializing_if = "Limits::is_empty")]
+    pub limits: Limits,
     /// What its life is tied to.
     pub lifetime: Lifetime,
     /// Which engine it runs in.

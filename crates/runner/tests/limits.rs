@@ -79,8 +79,10 @@ async fn a_request_narrows_the_workspaces_limits_and_never_widens_them() {
     let Some(fixture) = Fixture::with(|workspace| workspace.limits = of_the_workspace).await else { return };
     for (asked, kept) in [(None, "64\n64\n"), (Some(128), "64\n64\n"), (Some(20), "20\n20\n")] {
         let limits = Limits { open_files: asked, ..Limits::default() };
-        let (_, output) = ask::run(&fixture.session, limited(ask::shell(OPEN_ALL), limits)).await;
+        let (status, output) = ask::run(&fixture.session, limited(ask::shell(OPEN_ALL), limits)).await;
         assert_eq!(output, kept, "{asked:?}");
+        let shown = Limits { open_files: kept.split('\n').next().and_then(|n| n.parse().ok()), ..of_the_workspace };
+        assert_eq!(status.limits, shown, "{asked:?}");
     }
     for asked in [None, Some(1 << 20)] {
         let limits = Limits { file_bytes: asked, ..Limits::default() };

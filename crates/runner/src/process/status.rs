@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use codespace_domain::{ByteString, Enforcement, Lifetime, Phase, ProcessStatus, State, TreeReport, Usage};
+use codespace_domain::{ByteString, Enforcement, Lifetime, Limits, Phase, ProcessStatus, State, TreeReport, Usage};
 use codespace_linux_sandbox_protocol::CommandEnd;
 use codespace_policy::Admitted;
 
@@ -17,6 +17,7 @@ const SHOWN: usize = 16 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
     pub(crate) timeout_ms: Option<u64>,
+    pub(crate) limits: Limits,
     pub(crate) lifetime: Lifetime,
     pub(crate) enforcement: Enforcement,
     pub(crate) exclusive: bool,
@@ -28,6 +29,7 @@ impl Terms {
     pub(super) fn new(admitted: &Admitted) -> Self {
         Self {
             timeout_ms: admitted.timeout_ms,
+            limits: admitted.limits,
             lifetime: admitted.lifetime,
             enforcement: admitted.enforcement,
             exclusive: admitted.exclusive,
@@ -124,6 +126,7 @@ fn base(slot: &Slot, state: State) -> ProcessStatus {
         output_retained_from: 0,
         eof: false,
         timeout_ms: slot.terms.timeout_ms,
+        limits: slot.terms.limits,
         lifetime: slot.terms.lifetime,
         sandbox: slot.terms.enforcement,
     }

@@ -27,6 +27,7 @@ pub(crate) fn exited() -> ProcessStatus {
         output_retained_from: 0,
         eof: true,
         timeout_ms: None,
+        limits: Default::default(),
         lifetime: Lifetime::Workspace,
         sandbox: Enforcement::Bubblewrap,
     }
