@@ -317,12 +317,23 @@ async fn final_status(slot: &Slot) -> Result<ProcessStatus, RunnerError> {
     }
 }
 
-/// Waits for the end of each, and until those who wait for their starts are answered.
+/// How long the end of a workspace or of the Runner waits until those who wait for starts have taken their answers.
+const TAKEN: Duration = Duration::from_secs(1);
+
+/// Waits for the end of each, and until those who wait for their starts are answered. A client that does not take its
+/// answer holds up no end.
 async fn all_ended(slots: &[Arc<Slot>]) -> Vec<ProcessStatus> {
     let mut ended = Vec::with_capacity(slots.len());
     for slot in slots {
         ended.extend(final_status(slot).await.ok());
-        slot.answered().await;
+    }
+    let answered = async {
+        for slot in slots {
+            slot.answered().await;
+        }
+    };
+    if tokio::time::timeout(TAKEN, answered).await.is_err() {
+        tracing::debug!("someone who waits for a start that was ended does not take the answer");
     }
     ended
 }
