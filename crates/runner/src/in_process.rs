@@ -1,5 +1,6 @@
 //! The Runner inside this process.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) sandbox: SandboxInfo,
     pub(crate) table: Arc<Table>,
     pub(crate) launcher: Arc<Launcher>,
+    pub(crate) stopping: watch::Sender<bool>,
     pub(crate) stopped: watch::Sender<bool>,
     sessions: AtomicU64,
 }
@@ -82,6 +84,7 @@ impl InProcessRunner {
             },
             table: Arc::new(Table::new(config.retention)),
             launcher: Arc::new(launcher),
+            stopping: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             sessions: AtomicU64::new(0),
         };
@@ -97,6 +100,12 @@ impl InProcessRunner {
     #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Resolves when a `stop` has been asked for.
+    pub async fn stopping(&self) {
+        // As in `stopped`.
+        self.shared.stopping.subscribe().wait_for(|stopping| *stopping).await.ok();
     }
 
     /// Resolves when a `stop` has ended everything.
@@ -115,10 +124,17 @@ fn host_facts(report: &DoctorReport, forbidden: Vec<PathBuf>) -> HostFacts {
         engine,
         network_enforced: report.network_enforced,
         reasons: report.findings.iter().map(|finding| format!("{} ({})", finding.what, finding.remedy)).collect(),
-        runner_env: std::env::vars_os().collect(),
+        runner_env: std::env::vars_os().filter(|(name, _)| !is_the_service_managers(name)).collect(),
         runner_home: std::env::home_dir(),
         forbidden: forbidden.into_iter().chain(own_binaries(report)).collect(),
     }
+}
+
+/// What a service manager says to the Runner alone. A command never has it, also where the registry passes the name on: with
+/// it a command could speak to the service manager, or take a descriptor for what it is not.
+fn is_the_service_managers(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"LISTEN_") || name.starts_with(b"WATCHDOG_") || name == b"NOTIFY_SOCKET"
 }
 
 /// The Runner's own programs: a command that could change one would be run by the next start. A program in a system

@@ -5,8 +5,10 @@
 //! see of it; everyone else asks the owner through [`Slot::request_kill`] and [`Slot::signal`], and reads the journal.
 
 mod admission;
+mod asked;
 #[cfg(target_os = "linux")]
 mod end;
+mod lease;
 #[cfg(target_os = "linux")]
 mod owner;
 #[cfg(not(target_os = "linux"))]
@@ -17,8 +19,8 @@ mod standard_io;
 mod status;
 mod stdin;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use codespace_domain::{EndedBy, ErrorCode, ExecRequest, Phase, ProcessId, ProcessStatus, RunnerError, State};
@@ -28,6 +30,8 @@ use tokio::time::Instant;
 
 pub use admission::Retention;
 pub(crate) use admission::{Admission, Table};
+use asked::Asked;
+pub(crate) use lease::Ground;
 pub(crate) use owner::{Launcher, own};
 pub(crate) use stdin::{Refusal, Stdin};
 
@@ -37,7 +41,7 @@ use crate::output::Journal;
 pub(crate) struct Slot {
     pub(crate) id: ProcessId,
     /// What was asked for; a retry with the same key has to be the same.
-    pub(crate) request: ExecRequest,
+    pub(crate) asked: Asked,
     /// What was decided about it, as far as others may see.
     pub(crate) terms: status::Terms,
     /// Whether the sandbox helper launched it, with or without a sandbox: then its end begins with the walk.
@@ -46,6 +50,8 @@ pub(crate) struct Slot {
     pub(crate) session: u64,
     pub(crate) journal: Journal,
     pub(crate) stdin: Stdin,
+    /// The root that it is in, once the disk was looked at; only where one of the registry's workspaces is exclusive.
+    ground: OnceLock<Ground>,
     asks: mpsc::UnboundedSender<Ask>,
     visible: watch::Receiver<Visible>,
     /// `exec` calls that wait for this process's start and have not been answered.
@@ -87,6 +93,8 @@ pub(crate) struct Seat {
     pub(crate) visible: watch::Sender<Visible>,
     pub(crate) stdin: stdin::Jobs,
     pub(crate) accepted: Instant,
+    /// Dropped when the start is planned.
+    pub(crate) request: ExecRequest,
     pub(crate) admitted: Admitted,
 }
 
@@ -100,7 +108,8 @@ impl Slot {
             id: ProcessId::mint(),
             terms: status::Terms::new(&admitted),
             journal: Journal::new(admitted.output_bytes, admitted.on_full),
-            request,
+            asked: Asked::of(&request),
+            ground: OnceLock::new(),
             // Nothing else launches one.
             sandboxed: cfg!(target_os = "linux"),
             session,
@@ -110,7 +119,7 @@ impl Slot {
             unanswered: AtomicUsize::new(0),
             answered: tokio::sync::Notify::new(),
         };
-        let seat = Seat { asks: asked, visible, stdin: jobs, accepted: Instant::now(), admitted };
+        let seat = Seat { asks: asked, visible, stdin: jobs, accepted: Instant::now(), request, admitted };
         (Arc::new(slot), seat)
     }
 

@@ -142,6 +142,7 @@ impl Session {
 
     fn stop(&self, request: StopRequest) -> impl Future<Output = Result<Reply, RunnerError>> + use<> {
         let live = self.shared.table.stop();
+        self.shared.stopping.send_replace(true);
         let grace = request.grace_ms.map(Duration::from_millis);
         for slot in &live {
             slot.request_kill(EndedBy::Stop, grace);
@@ -218,7 +219,7 @@ impl Session {
             return Err(RunnerError::new(ErrorCode::InvalidCommand, message));
         }
         let slot = self.find(process_id)?;
-        if !slot.request.tty {
+        if !slot.asked.tty {
             let message = format!("resize {}: it has no terminal", slot.id);
             return Err(RunnerError::new(ErrorCode::ProcessNotTty, message)
                 .with_hint("start it with `tty: true`")

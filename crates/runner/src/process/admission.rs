@@ -7,7 +7,7 @@ use std::time::Duration;
 use codespace_domain::{ErrorCode, ProcessId, ProcessKey, ProcessRef, RunnerError, WorkspaceId};
 use tokio::time::Instant;
 
-use super::Slot;
+use super::{Ground, Slot, lease};
 
 /// For how long, and how many, ended processes are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Table {
     pub(crate) fn reserve(&self, slot: &Arc<Slot>) -> Result<Admission, RunnerError> {
         let mut inner = self.lock();
         inner.evict(self.retention);
-        let workspace = &slot.request.workspace_id;
+        let workspace = &slot.asked.workspace_id;
         if inner.stopping {
             return Err(RunnerError::new(ErrorCode::RunnerStopping, "start a command: the Runner is being stopped"));
         }
@@ -75,17 +75,14 @@ impl Table {
             let message = format!("start a command: the workspace {workspace} is being ended");
             return Err(RunnerError::new(ErrorCode::WorkspaceEnding, message).with_hint("try again when it has ended"));
         }
-        let key = slot.request.process_key.clone().map(|key| (workspace.clone(), key));
+        let key = slot.asked.process_key.clone().map(|key| (workspace.clone(), key));
         if let Some(existing) = key.as_ref().and_then(|key| inner.keys.get(key)).and_then(|id| inner.find(*id)) {
-            return same_request(&existing, slot).map(|()| Admission::Existing(existing));
+            return existing.asked.is_retried_by(&slot.asked).map(|()| Admission::Existing(existing));
         }
         let live =
-            inner.slots.iter().filter(|kept| kept.slot.request.workspace_id == *workspace && kept.slot.lives()).count();
+            inner.slots.iter().filter(|kept| kept.slot.asked.workspace_id == *workspace && kept.slot.lives()).count();
         if slot.terms.exclusive && live > 0 {
-            let message = format!("start a command: the workspace {workspace} is exclusive and in use");
-            return Err(
-                RunnerError::new(ErrorCode::WorkspaceBusy, message).with_hint("wait for its process, or end it")
-            );
+            return Err(lease::busy(workspace, workspace));
         }
         if live as u64 >= slot.terms.max_processes {
             let message = format!("start a command: {live} processes live in the workspace {workspace}, its limit");
@@ -95,6 +92,26 @@ impl Table {
         inner.keys.extend(key.map(|key| (key, slot.id)));
         inner.slots.push(Kept { slot: Arc::clone(slot), ended: None });
         Ok(Admission::Reserved)
+    }
+
+    /// Lets a slot's process have the directory of its workspace, unless that overlaps the directory of another live one
+    /// and either workspace is exclusive. It has it until it has ended. Of two that start at once, the first to ask has it.
+    pub(crate) fn occupy(&self, slot: &Slot, ground: Ground) -> Result<(), RunnerError> {
+        let inner = self.lock();
+        let in_the_way = inner.live().find(|other| {
+            let exclusive = slot.terms.exclusive || other.terms.exclusive;
+            // Of one workspace's own processes, the reservation has decided.
+            let elsewhere = other.asked.workspace_id != slot.asked.workspace_id;
+            exclusive && elsewhere && other.ground.get().is_some_and(|theirs| theirs.overlaps(&ground))
+        });
+        match in_the_way {
+            Some(other) => Err(lease::busy(&slot.asked.workspace_id, &other.asked.workspace_id)),
+            None => {
+                // Once per start.
+                slot.ground.set(ground).ok();
+                Ok(())
+            }
+        }
     }
 
     /// Takes a slot out again whose start has failed.
@@ -143,7 +160,7 @@ impl Table {
     pub(crate) fn fence(self: &Arc<Self>, workspace: &WorkspaceId) -> (Fence, Vec<Arc<Slot>>) {
         let mut inner = self.lock();
         *inner.ending.entry(workspace.clone()).or_default() += 1;
-        let live = inner.live().filter(|slot| slot.request.workspace_id == *workspace).cloned().collect();
+        let live = inner.live().filter(|slot| slot.asked.workspace_id == *workspace).cloned().collect();
         (Fence { table: Arc::clone(self), workspace: workspace.clone() }, live)
     }
 
@@ -182,18 +199,6 @@ impl Inner {
             self.keys.retain(|_, id| slots.iter().any(|kept| kept.slot.id == *id));
         }
     }
-}
-
-/// `wait_ms` only says how long the caller wants to wait for the answer.
-fn same_request(existing: &Slot, new: &Slot) -> Result<(), RunnerError> {
-    let mut other = new.request.clone();
-    other.wait_ms = existing.request.wait_ms;
-    if other == existing.request {
-        return Ok(());
-    }
-    let message = "start a command: another request has this process_key already".to_owned();
-    // Not `about` the existing process: an error that names a process is about that one's own fate.
-    Err(RunnerError::new(ErrorCode::KeyConflict, message).with_hint("use a new key for a new request"))
 }
 
 /// While this lives, no new start of the workspace slips in.

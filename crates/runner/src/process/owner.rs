@@ -37,7 +37,7 @@ const REAP_AGAIN: Duration = Duration::from_millis(10);
 
 /// Owns one process from its slot to its end; returns when the root is reaped.
 pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, table: Arc<Table>) {
-    let Seat { asks, visible, stdin, accepted, admitted } = seat;
+    let Seat { asks, visible, stdin, accepted, request, admitted } = seat;
     let terms = Terms {
         timeout: admitted.timeout_ms.map(Duration::from_millis),
         grace: Duration::from_millis(admitted.grace_ms),
@@ -45,7 +45,7 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
         keep: admitted.background == Background::Keep,
         limits: admitted.limits,
     };
-    let io = match slot.request.tty {
+    let io = match slot.asked.tty {
         true => StandardIo::terminal(Size { rows: admitted.rows, cols: admitted.cols }),
         false => StandardIo::pipes(admitted.stdin),
     };
@@ -79,9 +79,10 @@ pub(crate) async fn own(slot: Arc<Slot>, seat: Seat, launcher: Arc<Launcher>, ta
     owner.perform(first);
     match io.and_then(|io| owner.take(io, stdin)) {
         Ok(()) => {
-            let (launcher, slot) = (Arc::clone(&owner.launcher), Arc::clone(&owner.slot));
+            let (launcher, slot, table) =
+                (Arc::clone(&owner.launcher), Arc::clone(&owner.slot), Arc::clone(&owner.table));
             let spawner = Arc::clone(&launcher.spawner);
-            let plan = spawner.run(move || launcher.plan(&admitted, &slot));
+            let plan = spawner.run(move || launcher.plan(&request, &admitted, &slot, &table));
             owner.launch = Launch::Planning(plan);
         }
         Err(error) => {

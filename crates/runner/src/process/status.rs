@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use codespace_domain::{ByteString, Enforcement, Lifetime, Limits, Phase, ProcessStatus, State, TreeReport, Usage};
+use codespace_domain::{Enforcement, Lifetime, Limits, Phase, ProcessStatus, State, TreeReport, Usage};
 use codespace_linux_sandbox_protocol::CommandEnd;
 use codespace_policy::Admitted;
 
 use super::{End, Slot, Visible};
 use crate::lifecycle::Ended;
-
-/// So many bytes of a command are shown.
-const SHOWN: usize = 16 * 1024;
 
 /// The part of what was decided that others may see.
 #[derive(Debug, Clone)]
@@ -85,30 +82,14 @@ pub(super) fn ended(slot: &Slot, ended: &Ended, wall: Duration, took: Duration) 
     })
 }
 
-/// The argv, without what would make the answer about many processes too large to be sent.
-fn shortened(command: &[ByteString]) -> Vec<ByteString> {
-    let mut room = SHOWN;
-    let fits = |word: &&ByteString| {
-        let fits = word.as_bytes().len() < room;
-        room = room.saturating_sub(word.as_bytes().len() + 1);
-        fits
-    };
-    let mut shown: Vec<ByteString> = command.iter().take_while(fits).cloned().collect();
-    if shown.len() < command.len() {
-        let more: usize = command[shown.len()..].iter().map(|word| word.as_bytes().len()).sum();
-        shown.push(format!("... ({} more arguments, {more} bytes)", command.len() - shown.len()).into());
-    }
-    shown
-}
-
 fn base(slot: &Slot, state: State) -> ProcessStatus {
     let running = state == State::Running;
     ProcessStatus {
         process_id: slot.id,
-        process_key: slot.request.process_key.clone(),
-        workspace_id: slot.request.workspace_id.clone(),
-        command: shortened(&slot.request.command),
-        tty: slot.request.tty,
+        process_key: slot.asked.process_key.clone(),
+        workspace_id: slot.asked.workspace_id.clone(),
+        command: slot.asked.command.clone(),
+        tty: slot.asked.tty,
         state,
         phase: running.then_some(Phase::Starting),
         pid: None,

@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use codespace_domain::{ErrorCode, RunnerError, Stage};
+use codespace_domain::{ErrorCode, ExecRequest, RunnerError, Stage};
 use codespace_linux_sandbox_protocol::{CommandEnd, Plan, StageFailure};
 use codespace_policy::{Admitted, HostDisk, HostFacts, Registry};
 use tokio::sync::oneshot;
 
-use super::{Owner, Slot};
+use super::{Owner, Slot, Table};
 use crate::cgroups::{Cgroups, Leaf};
 use crate::launch::{LaunchError, Root, Spawner};
 use crate::lifecycle::Event;
+use crate::process::Ground;
 
 /// How roots are started.
 pub(crate) struct Launcher {
@@ -35,8 +36,15 @@ impl Launcher {
     }
 
     /// Looks at the disk, which may block for long where that is a network's.
-    pub(super) fn plan(&self, admitted: &Admitted, slot: &Slot) -> Result<Planned, RunnerError> {
-        let plan = codespace_policy::plan(&self.registry, admitted, &slot.request, &self.host, &HostDisk)?;
+    pub(super) fn plan(
+        &self,
+        request: &ExecRequest,
+        admitted: &Admitted,
+        slot: &Slot,
+        table: &Table,
+    ) -> Result<Planned, RunnerError> {
+        let plan = codespace_policy::plan(&self.registry, admitted, request, &self.host, &HostDisk)?;
+        self.occupy(slot, table)?;
         let leaf = self.cgroups.as_ref().and_then(|cgroups| match cgroups.leaf(slot.id) {
             Ok(leaf) => Some(Arc::new(leaf)),
             Err(error) => {
@@ -45,6 +53,19 @@ impl Launcher {
             }
         });
         Ok(Planned { plan, leaf })
+    }
+
+    /// Takes the workspace's directory, where an exclusive one could be in the way.
+    fn occupy(&self, slot: &Slot, table: &Table) -> Result<(), RunnerError> {
+        if !self.registry.workspaces.values().any(|workspace| workspace.exclusive) {
+            return Ok(());
+        }
+        let root = &self.registry.find(&slot.asked.workspace_id)?.root;
+        let ground = Ground::of(root).map_err(|error| {
+            let message = format!("find out who is in the workspace's root {}: {error}", root.display());
+            RunnerError::spawn_failed(Stage::Prepare, error.raw_os_error(), message)
+        })?;
+        table.occupy(slot, ground)
     }
 }
 
