@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::control::Control;
 use crate::orphans::{Ender, Known};
+use crate::sys::descriptor_limit;
 use crate::sys::memfd;
 use crate::sys::pidfd::{AsyncPidFd, PidFd};
 use crate::sys::spawn::{Spawned, spawn};
@@ -221,6 +222,7 @@ fn prepare_child(give: [(RawFd, RawFd); 3], null: RawFd) -> io::Result<()> {
     if unsafe { libc::setsid() } < 0 {
         return Err(io::Error::last_os_error());
     }
+    descriptor_limit::restore_in_child()?;
     // Out of the way first: a source may have the number of another's destination.
     let high = [lift(give[0].0)?, lift(give[1].0)?, lift(give[2].0)?, lift(null)?];
     let places =

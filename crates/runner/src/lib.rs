@@ -69,4 +69,5 @@ pub use linux_sandbox::HelperLocation;
 pub use process::Retention;
 pub use session::Session;
 pub use subscription::Subscription;
+pub use sys::descriptor_limit::raise_descriptor_limit;
 pub use sys::subreaper::become_subreaper;

@@ -32,6 +32,9 @@ use crate::wire::message::{Answer, Incoming, Outgoing, ReplyKind};
 
 const CLOSED: &str = "the Runner has closed it";
 
+/// Root, who needs no trap to learn what we do.
+const SERVICE_MANAGER: u32 = 0;
+
 /// A connection to a Runner. Dropping it closes the connection, which ends the processes whose lifetime it is.
 #[derive(Debug)]
 pub struct UdsClient {
@@ -80,9 +83,10 @@ impl UdsClient {
             _ => ConnectError::Connect { path: path.to_owned(), source },
         };
         let stream = UnixStream::connect(path).await.map_err(failed)?;
-        // Commands and their environment go over this connection, so it must not be somebody else's trap.
+        // Commands and their environment go over this connection, so it must not be somebody else's trap. It is root's
+        // where the system's service manager listens until there is a Runner to take over.
         let (peer, uid) = (stream.peer_cred().map_err(failed)?.uid(), geteuid().as_raw());
-        if peer != uid {
+        if peer != uid && peer != SERVICE_MANAGER {
             return Err(ConnectError::ForeignPeer { path: path.to_owned(), peer, uid });
         }
         let mut this = Self::over(stream, path, client.clone(), notices);

@@ -28,6 +28,12 @@ pub enum BindError {
     Lock { path: PathBuf, source: io::Error },
     #[error("listen on {}: a live Runner holds it", path.display())]
     InUse { path: PathBuf },
+    #[error("listen on {}: somebody who is no Runner listens there already", path.display())]
+    Held { path: PathBuf },
+    #[error("use the given socket {}: it belongs to uid {owner}, not to uid {uid}", path.display())]
+    ForeignSocket { path: PathBuf, owner: u32, uid: u32 },
+    #[error("use the given socket {}: its mode is {mode:04o}, so that others can connect to it", path.display())]
+    SocketOpenToOthers { path: PathBuf, mode: u32 },
     #[error("listen on {}: something that is no socket is there", path.display())]
     NotASocket { path: PathBuf },
     #[error("replace the stale socket {}", path.display())]
@@ -41,21 +47,63 @@ impl BindError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::PathTooLong { .. } => Some("choose a shorter path with --socket".to_owned()),
-            Self::ForeignDirectory { .. } => Some("choose a directory of your own with --socket".to_owned()),
-            Self::OpenToOthers { path, .. } => {
-                Some(format!("close it with chmod 0700 {}, or choose another one with --socket", path.display()))
+            Self::ForeignDirectory { .. } => Some(
+                "choose a directory of your own with --socket, or with ListenStream= of the socket unit".to_owned(),
+            ),
+            Self::OpenToOthers { path, .. } => Some(format!(
+                "close it with chmod 0700 {}, or choose another one with --socket; DirectoryMode=0700 in a socket unit",
+                path.display()
+            )),
+            Self::Held { .. } => Some(
+                "stop that one (a service manager's socket unit?), or choose another path with --socket".to_owned(),
+            ),
+            Self::ForeignSocket { .. } => {
+                Some("let SocketUser= of the socket unit and User= of the service name the same user".to_owned())
             }
+            Self::SocketOpenToOthers { .. } => Some("set SocketMode=0600 in the socket unit".to_owned()),
             Self::InUse { .. } => {
                 Some("end that one with codespace-runner stop, or choose another path with --socket".to_owned())
             }
             Self::NotASocket { .. } => Some("move it away, or choose another path with --socket".to_owned()),
-            Self::NoFile { .. }
-            | Self::CreateDirectory { .. }
-            | Self::OpenDirectory { .. }
-            | Self::Lock { .. }
-            | Self::Replace { .. }
-            | Self::Listen { .. } => None,
+            Self::CreateDirectory { .. } | Self::Lock { .. } | Self::Replace { .. } => {
+                Some("choose a directory that you can write in with --socket".to_owned())
+            }
+            Self::NoFile { .. } | Self::OpenDirectory { .. } | Self::Listen { .. } => None,
         }
+    }
+}
+
+/// Why what a service manager gives cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the meaning")]
+pub enum InheritError {
+    #[error("take the socket that the service manager gives (LISTEN_FDS)")]
+    Unusable { source: io::Error },
+    #[error("take the socket that the service manager gives: it gives {count} descriptors, the Runner listens on one")]
+    Several { count: usize },
+    #[error("listen on the descriptor that the service manager gives: it is no listening Unix stream socket")]
+    WrongKind,
+    #[error("listen on the socket that the service manager gives: its address is no absolute path")]
+    NoPath,
+    #[error("listen on {}: the service manager gives the socket {}", named.display(), given.display())]
+    AnotherPath { named: PathBuf, given: PathBuf },
+}
+
+impl InheritError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Unusable { .. } => {
+                "start it from a service manager that keeps to sd_listen_fds(3), or unset LISTEN_FDS"
+            }
+            Self::Several { .. } => "leave one ListenStream= in the socket unit",
+            Self::WrongKind => "let the socket unit have one ListenStream= with an absolute path, and Accept=no",
+            Self::NoPath => "let ListenStream= of the socket unit be an absolute path",
+            Self::AnotherPath { .. } => {
+                "leave --socket and CODESPACE_RUNNER_SOCKET out of the service, or name the same path"
+            }
+        }
+        .to_owned()
     }
 }
 

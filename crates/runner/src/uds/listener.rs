@@ -1,7 +1,7 @@
 //! The listening socket: mode 0600 from its first instant, in a private directory, for peers of our own uid only.
 //!
-//! Owns the socket's descriptor; whose the path is, is `place`'s. Never reads or writes a connection, but for the one
-//! refusal that a peer of another uid is sent.
+//! Owns the socket's descriptor; whose the path is, is `place`'s. Never reads or writes a connection: a peer of another
+//! uid is handed to `turned_away`.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -15,9 +15,10 @@ use nix::unistd::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::error::BindError;
+#[cfg(target_os = "linux")]
+use super::inherited::InheritedSocket;
 use super::place::Place;
-use crate::wire::frame;
-use crate::wire::message::{ErrorObject, Response};
+use super::turned_away::TurnedAway;
 
 /// A socket that this Runner listens on. Dropping it closes and removes the socket and lets another Runner have the path.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct Listener {
     // Dropped before its place: the path is given up only when nobody is listening any more.
     socket: UnixListener,
     place: Place,
+    foreign: TurnedAway,
 }
 
 impl Listener {
@@ -37,9 +39,24 @@ impl Listener {
             Ok(socket)
         });
         match listening {
-            Ok(socket) => Ok(Self { socket, place }),
+            Ok(socket) => Ok(Self { socket, place, foreign: TurnedAway::new() }),
             Err(source) => Err(BindError::Listen { path: place.path().to_owned(), source }),
         }
+    }
+
+    /// Listens on a socket that a service manager has made: it stays the manager's, which goes on holding it, and its file
+    /// is never removed here. Directory and file must be ours alone, as if they had been made here; a Runner that holds
+    /// the path already is an error. Needs a tokio runtime.
+    #[cfg(target_os = "linux")]
+    pub fn adopt(inherited: InheritedSocket) -> Result<Self, BindError> {
+        let place = Place::adopt(inherited.path())?;
+        let failed = |source| BindError::Listen { path: place.path().to_owned(), source };
+        let socket = StdUnixListener::from(inherited.into_descriptor());
+        socket.set_nonblocking(true).map_err(failed)?;
+        // Once more: a client that looks at who listens is shown who called this last.
+        listen(&socket, Backlog::MAXCONN).map_err(|errno| failed(errno.into()))?;
+        let socket = UnixListener::from_std(socket).map_err(failed)?;
+        Ok(Self { socket, place, foreign: TurnedAway::new() })
     }
 
     /// The socket's absolute path.
@@ -60,7 +77,8 @@ impl Listener {
                 Ok(peer) if peer.uid() == geteuid().as_raw() => return Ok(stream),
                 Ok(peer) => {
                     tracing::warn!(uid = peer.uid(), "refused a peer of another uid");
-                    refuse(&stream);
+                    let text = "accept the connection: its peer has another uid";
+                    self.foreign.tell(stream, &RunnerError::new(ErrorCode::Unauthorized, text));
                 }
                 Err(error) => tracing::warn!(%error, "refused a peer whose uid could not be told"),
             }
@@ -102,14 +120,4 @@ fn private_socket() -> io::Result<OwnedFd> {
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     crate::sys::async_fd::set_nonblocking(socket.as_fd())?;
     Ok(socket)
-}
-
-/// One refusal, if the socket takes it at once.
-fn refuse(stream: &UnixStream) {
-    let error = RunnerError::new(ErrorCode::Unauthorized, "accept the connection: its peer has another uid");
-    if let Ok(frame) = frame::encode(&Response::error(None, ErrorObject::from(&error)))
-        && let Err(error) = stream.try_write(&frame)
-    {
-        tracing::debug!(%error, "failed to send a refusal");
-    }
 }

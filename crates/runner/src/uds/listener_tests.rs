@@ -107,6 +107,65 @@ async fn whatever_is_no_socket_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_link_to_a_socket_is_neither_followed_nor_removed_whether_that_one_lives_or_not() {
+    let (directory, socket) = private();
+    let target = directory.path().join("target.sock");
+    symlink(&target, &socket).unwrap();
+    let mut live = Some(std::os::unix::net::UnixListener::bind(&target).unwrap());
+    for what in ["alive", "stale"] {
+        let error = Listener::bind(&socket).unwrap_err();
+        assert!(matches!(error, BindError::NotASocket { .. }), "{what}: {error}");
+        assert!(std::fs::read_link(&socket).unwrap() == target && target.exists(), "{what}");
+        drop(live.take());
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_somebody_without_our_lock_listens_on_is_left_alone() {
+    let (_directory, socket) = private();
+    // As a service manager's socket unit, whose service does not run at the moment.
+    let theirs = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let error = Listener::bind(&socket).unwrap_err();
+    assert!(matches!(error, BindError::Held { .. }), "{error}");
+    assert!(error.hint().unwrap().contains("socket unit"));
+    // Also with a full queue, into which nobody can be put to find out.
+    theirs.set_nonblocking(true).unwrap();
+    nix::sys::socket::listen(&theirs, nix::sys::socket::Backlog::new(0).unwrap()).unwrap();
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            let socket = socket.clone();
+            std::thread::spawn(move || std::os::unix::net::UnixStream::connect(socket).map(drop))
+        })
+        .collect();
+    let error = Listener::bind(&socket).unwrap_err();
+    assert!(matches!(error, BindError::Held { .. }), "{error}");
+    drop(theirs);
+    waiting.into_iter().for_each(|one| drop(one.join().unwrap()));
+    // And gone, it is a stale one as any other.
+    Listener::bind(&socket).unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_that_nothing_can_be_made_in_is_said_so() {
+    // For root too, whom no mode keeps from writing.
+    #[cfg(target_os = "linux")]
+    {
+        let error = Listener::bind(Path::new("/proc/self/map_files/runner.sock")).unwrap_err();
+        assert!(matches!(error, BindError::Lock { .. }), "{error}");
+        assert!(error.hint().unwrap().contains("write"));
+    }
+    if !nix::unistd::geteuid().is_root() {
+        let (directory, socket) = private();
+        std::fs::set_permissions(directory.path(), Permissions::from_mode(0o500)).unwrap();
+        let error = Listener::bind(&socket).unwrap_err();
+        assert!(matches!(error, BindError::Lock { .. }), "{error}");
+        let error = Listener::bind(&directory.path().join("deeper/runner.sock")).unwrap_err();
+        assert!(matches!(error, BindError::CreateDirectory { .. }), "{error}");
+        assert!(error.hint().unwrap().contains("write"));
+    }
+}
+
+#[tokio::test]
 async fn a_path_that_no_socket_can_have_is_said_so() {
     let (directory, _) = private();
     let error = Listener::bind(&directory.path().join("x".repeat(120))).unwrap_err();

@@ -4,8 +4,10 @@
 //! two starts at the same moment would both find the old socket dead, and the second would unlink the first one's new
 //! socket. The lock file stays for good, because a removed one could be locked by two (one through the old inode).
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -13,17 +15,18 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::unistd::geteuid;
 
 use super::error::{BindError, MAX_SOCKET_PATH};
 
-/// A socket path that is ours until this is dropped. Dropping it removes the socket, if it is still the one that was
-/// made here, and then gives up the lock.
+/// A socket path that is ours until this is dropped. Dropping it removes the socket, if it was made here and is still the
+/// same one, and then gives up the lock.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
     lock_path: PathBuf,
-    /// Device and inode of the socket that was made here.
+    /// Device and inode of the socket that was made here; none where a service manager has made it.
     made: Option<(u64, u64)>,
     _lock: Flock<File>,
 }
@@ -44,19 +47,46 @@ impl Place {
         private_directory(directory)?;
 
         // 2. The lock, before the path is touched: whatever is at the path of a lock that we hold is stale.
-        let mut lock_name = name.to_owned();
-        lock_name.push(".lock");
-        let lock_path = directory.join(lock_name);
+        let lock_path = lock_path(directory, name);
         let lock = lock(&lock_path, &path)?;
 
-        // 3. The path. Only a socket is removed; anything else was put there by somebody who wants it.
+        // 3. The path. Only a socket is removed; anything else was put there by somebody who wants it. And only one that is
+        //    dead: a service manager holds no lock of ours.
         match std::fs::symlink_metadata(&path) {
             Ok(found) if found.file_type().is_socket() => {
+                if somebody_listens(&path) {
+                    return Err(BindError::Held { path });
+                }
                 std::fs::remove_file(&path).map_err(|source| BindError::Replace { path: path.clone(), source })?
             }
             Ok(_) => return Err(BindError::NotASocket { path }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(BindError::Listen { path, source }),
+        }
+        Ok(Self { path, lock_path, made: None, _lock: lock })
+    }
+
+    /// Takes the path of a socket that somebody else has made and will remove. It must be there, and be ours alone.
+    #[cfg(target_os = "linux")]
+    pub(super) fn adopt(path: &Path) -> Result<Self, BindError> {
+        let path = path.to_owned();
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(BindError::NoFile { path });
+        };
+        ours_alone(directory)?;
+        let lock_path = lock_path(directory, name);
+        let lock = lock(&lock_path, &path)?;
+        let found = match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.file_type().is_socket() => found,
+            Ok(_) => return Err(BindError::NotASocket { path }),
+            Err(source) => return Err(BindError::Listen { path, source }),
+        };
+        let (owner, uid, mode) = (found.uid(), geteuid().as_raw(), found.mode() & 0o7777);
+        if owner != uid {
+            return Err(BindError::ForeignSocket { path, owner, uid });
+        }
+        if mode & 0o077 != 0 {
+            return Err(BindError::SocketOpenToOthers { path, mode });
         }
         Ok(Self { path, lock_path, made: None, _lock: lock })
     }
@@ -91,6 +121,11 @@ impl Drop for Place {
 fn private_directory(path: &Path) -> Result<(), BindError> {
     let created = DirBuilder::new().recursive(true).mode(0o700).create(path);
     created.map_err(|source| BindError::CreateDirectory { path: path.to_owned(), source })?;
+    ours_alone(path)
+}
+
+/// Nobody else can enter the directory.
+fn ours_alone(path: &Path) -> Result<(), BindError> {
     // Looked at through a descriptor that follows no link, so that what is checked is a directory of this very name.
     let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC).bits();
     let found = OpenOptions::new().read(true).custom_flags(flags).open(path).and_then(|d| d.metadata());
@@ -103,6 +138,23 @@ fn private_directory(path: &Path) -> Result<(), BindError> {
         return Err(BindError::OpenToOthers { path: path.to_owned(), mode });
     }
     Ok(())
+}
+
+fn lock_path(directory: &Path, name: &OsStr) -> PathBuf {
+    let mut lock_name = name.to_owned();
+    lock_name.push(".lock");
+    directory.join(lock_name)
+}
+
+/// Whether a connection to the socket would be taken. Asked under the lock, so no other Runner can come or go meanwhile.
+fn somebody_listens(path: &Path) -> bool {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let connected = UnixAddr::new(path).and_then(|address| {
+        let probe = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        connect(probe.as_raw_fd(), &address)
+    });
+    // Where the queue is full, somebody has made one.
+    matches!(connected, Ok(()) | Err(Errno::EAGAIN))
 }
 
 /// How long a lock may outlive the Runner that held it.

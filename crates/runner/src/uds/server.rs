@@ -4,12 +4,18 @@
 
 use std::time::Duration;
 
+use codespace_domain::{ErrorCode, RunnerError};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
 use super::listener::Listener;
 use super::session::{HELLO_DEADLINE, converse};
+use super::turned_away::TurnedAway;
 use crate::api::Runner;
+
+/// How many connections may be open at once. Beyond that a new one is told so and closed; an operator who can connect no
+/// more still has the signals.
+pub const MAX_CONNECTIONS: usize = 1024;
 
 /// How long to leave a host alone that has no descriptor for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -24,11 +30,16 @@ pub async fn serve<S: Runner + 'static>(
 ) {
     let closing = watch::Sender::new(false);
     let mut connections = JoinSet::new();
+    let full = TurnedAway::new();
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             accepted = listener.accept() => match accepted {
+                Ok(stream) if connections.len() >= MAX_CONNECTIONS => {
+                    tracing::warn!(most = MAX_CONNECTIONS, "refused a connection: too many are open");
+                    full.tell(stream, &too_many());
+                }
                 Ok(stream) => {
                     connections.spawn(converse(stream, make_session(), closing.subscribe(), HELLO_DEADLINE));
                 }
@@ -47,6 +58,11 @@ pub async fn serve<S: Runner + 'static>(
     while let Some(ended) = connections.join_next().await {
         report(ended);
     }
+}
+
+fn too_many() -> RunnerError {
+    let text = format!("accept the connection: {MAX_CONNECTIONS} are open, which is the most");
+    RunnerError::new(ErrorCode::ResourceUnavailable, text).with_hint("close connections that are no longer used")
 }
 
 fn report(ended: Result<(), JoinError>) {

@@ -17,11 +17,12 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::hangup::Hangup;
 use super::outbox::{self, Outbox};
 use super::subscriptions::Subscriptions;
+use super::turned_away::{PATIENCE, discard};
 use crate::api::Runner;
 use crate::wire::frame::{self, FrameError, FrameReader};
 use crate::wire::id::Id;
@@ -86,24 +87,33 @@ pub(super) async fn converse<S: Runner + 'static>(
             _ = closing.wait_for(|closing| *closing) => end = End::Closing,
         }
     }
+    // One time for all that is still to be said: a peer that does not read must not hold up the Runner's end twice.
+    let mut until = None;
     if end == End::Closing {
+        let closed_by = *until.insert(Instant::now() + CLOSE_DEADLINE);
         tokio::select! {
             () = hangup.wait() => end = End::Gone,
             _ = writer.join_next() => end = End::Gone,
-            answered = timeout(CLOSE_DEADLINE, session.answer_pending()) => if answered.is_err() {
+            answered = timeout_at(closed_by, session.answer_pending()) => if answered.is_err() {
                 tracing::warn!("closed a connection with pending requests");
             },
         }
     }
     // The connection is at its end for the Runner from here on; the last frames need no session.
-    drop(session);
+    let Session { runner, frames, outbox, answers, subscriptions } = session;
+    drop((runner, outbox, answers, subscriptions));
     if end != End::Gone {
+        let until = until.unwrap_or_else(|| Instant::now() + CLOSE_DEADLINE);
         tokio::select! {
             () = hangup.wait() => {}
-            sent = timeout(CLOSE_DEADLINE, writer.join_next()) => if sent.is_err() {
+            sent = timeout_at(until, writer.join_next()) => if sent.is_err() {
                 tracing::debug!("closed a connection whose peer does not read");
             },
         }
+    }
+    if end == End::Fault {
+        // A close with unread bytes of the peer would reset the connection, and the peer might never read what it did wrong.
+        drop(timeout(PATIENCE, discard(&mut frames.into_stream())).await);
     }
     tracing::debug!(?end, "a connection was closed");
 }

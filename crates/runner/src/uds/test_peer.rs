@@ -64,6 +64,8 @@ impl Peer {
     pub(super) async fn sees_the_end(&mut self) {
         let end = timeout(SOON, self.frames.next()).await.expect("the end in time");
         assert!(matches!(end, Ok(None)), "{end:?}");
+        // One that has broken the protocol is waited for a while, so that it can read what it did wrong.
+        self.output.shutdown().await.ok();
         timeout(SOON, &mut self.session).await.expect("the session's end in time").unwrap();
         self.runner.until_sessions(0).await;
     }

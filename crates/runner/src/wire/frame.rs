@@ -88,6 +88,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Ok(Some(std::mem::take(&mut self.body)))
     }
 
+    /// The stream, where no further frame is wanted. What was read of an unfinished one is lost.
+    pub(crate) fn into_stream(self) -> R {
+        self.stream
+    }
+
     /// Bytes that are held for the frame under way.
     pub fn allocated(&self) -> usize {
         self.body.capacity()

@@ -19,10 +19,15 @@ pub(crate) struct SocketFlag {
 impl SocketFlag {
     /// The socket's path.
     pub(crate) fn path(&self) -> PathBuf {
-        match &self.socket {
-            Some(path) if !path.as_os_str().is_empty() => path.clone(),
-            Some(_) | None => default_path(std::env::var_os("XDG_RUNTIME_DIR").as_deref().map(Path::new)),
+        match self.named() {
+            Some(path) => path.to_owned(),
+            None => default_path(std::env::var_os("XDG_RUNTIME_DIR").as_deref().map(Path::new)),
         }
+    }
+
+    /// The path that was asked for.
+    pub(crate) fn named(&self) -> Option<&Path> {
+        self.socket.as_deref().filter(|path| !path.as_os_str().is_empty())
     }
 
     /// A greeted connection.

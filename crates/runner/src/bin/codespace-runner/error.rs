@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use codespace_domain::{ErrorCode, RunnerError, Stream};
 use codespace_policy::RegistryError;
-use codespace_runner::uds::{BindError, ConnectError};
+use codespace_runner::uds::{BindError, ConnectError, InheritError};
 
 use crate::exit;
 
@@ -26,6 +26,8 @@ pub(crate) enum CliError {
     Connect(#[from] ConnectError),
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error(transparent)]
+    Inherit(#[from] InheritError),
     #[error("load the registry{}: {error}", of_file(.file.as_ref()))]
     Registry { file: Option<PathBuf>, error: RegistryError },
     #[error("{}", .0.message)]
@@ -62,6 +64,7 @@ impl CliError {
             | Self::Descriptors { .. }
             | Self::Host { .. }
             | Self::Bind(_)
+            | Self::Inherit(_)
             | Self::Registry { .. }
             | Self::Runner(_) => exit::FAILED,
             Self::Run(inner) => match &**inner {
@@ -72,6 +75,7 @@ impl CliError {
                 | Self::Host { .. }
                 | Self::Connect(_)
                 | Self::Bind(_)
+                | Self::Inherit(_)
                 | Self::Registry { .. }
                 | Self::Run(_) => exit::OWN_FAILURE,
             },
@@ -85,6 +89,7 @@ impl CliError {
             Self::Run(inner) => return inner.to_runner_error(),
             Self::Connect(error) => error.hint(),
             Self::Bind(error) => error.hint(),
+            Self::Inherit(error) => Some(error.hint()),
             Self::Registry { error, .. } => error.hint.clone(),
             Self::Closed(stream) => {
                 let number = if *stream == Stream::Stdout { "" } else { "2" };
@@ -100,6 +105,7 @@ impl CliError {
         let (code, cause) = match self {
             Self::Connect(error) => (error.code(), std::error::Error::source(error)),
             Self::Bind(error) => (ErrorCode::ResourceUnavailable, std::error::Error::source(error)),
+            Self::Inherit(error) => (ErrorCode::ResourceUnavailable, std::error::Error::source(error)),
             Self::Closed(_) | Self::Descriptors { .. } | Self::Host { .. } => (ErrorCode::ResourceUnavailable, None),
             Self::Registry { .. } | Self::BrokenPipe | Self::Runner(_) | Self::Run(_) => (ErrorCode::Internal, None),
         };

@@ -22,6 +22,7 @@ mod own_streams;
 mod own_terminal;
 mod policy_flags;
 mod render;
+mod service;
 mod table;
 mod values;
 mod verbs;
@@ -56,13 +57,17 @@ fn main() -> ExitCode {
 }
 
 /// Everything that must be so before there is a second thread, then the verb.
-fn start(verb: cli::Verb, render: Render) -> Result<u8, CliError> {
+fn start(mut verb: cli::Verb, render: Render) -> Result<u8, CliError> {
     // 0. What would be lost, or would fail half-way, is not begun.
     own_streams::need(verb.streams(render.is_json()))?;
     descriptors::need(verb.descriptors())?;
-    // 1. A caller may have blocked signals; they would never come, and everything started here would inherit that.
+    // 1. What a service manager gives has the first free numbers, which anything that is opened here would have otherwise.
+    if let cli::Verb::Serve(args) = &mut verb {
+        args.given = service::Given::take()?;
+    }
+    // 2. A caller may have blocked signals; they would never come, and everything started here would inherit that.
     SigSet::all().thread_unblock().map_err(|errno| CliError::host("unblock signals", errno.into()))?;
-    // 2. What loses its parent comes to the Runner, from the first process that it starts on.
+    // 3. What loses its parent comes to the Runner, from the first process that it starts on.
     if verb.is_the_runner() {
         codespace_runner::become_subreaper().map_err(|e| CliError::host("become a subreaper", e))?;
     }

@@ -39,7 +39,7 @@ pub(crate) struct PolicyFlags {
     no_sandbox: bool,
     /// Allow the home directory, its parents and system directories as the workspace.
     #[arg(long)]
-    allow_broad_root: bool,
+    pub(crate) allow_broad_root: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use codespace_domain::{SignalName, StopRequest};
 use codespace_policy::{HostDisk, Registry};
-use codespace_runner::uds::{self, Listener};
+use codespace_runner::uds;
 use codespace_runner::{InProcessRunner, Runner as _, RunnerConfig};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
@@ -14,6 +14,7 @@ use crate::error::CliError;
 use crate::exit;
 use crate::own_signals::OwnSignals;
 use crate::render::Render;
+use crate::service::{self, Given, Word};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
@@ -28,6 +29,9 @@ pub(crate) struct ServeArgs {
     /// The form of the log lines on stderr; RUST_LOG says which.
     #[arg(long, default_value = "text")]
     log_format: LogFormat,
+    /// What the service manager gives.
+    #[arg(skip)]
+    pub(crate) given: Given,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -57,9 +61,14 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
         tracing::warn!("{what}: commands of this workspace will be refused");
     }
 
+    // Connections and processes need descriptors; with few of them it still works, for fewer.
+    if let Err(error) = codespace_runner::raise_descriptor_limit() {
+        tracing::warn!(%error, "failed to raise the limit of open files");
+    }
+
     // 3. The socket, before the Runner: where another one holds it, nothing has been started. A client that comes early
     //    waits in the socket's queue.
-    let listener = Listener::bind(&args.socket.path())?;
+    let listener = args.given.listen(&args.socket)?;
 
     // 4. The Runner, which keeps all of this out of every sandbox: whoever reached the socket could start anything.
     let mut config = RunnerConfig::new(registry);
@@ -77,9 +86,12 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
         render.object(&Listening { socket, pid: std::process::id(), protocol: codespace_domain::PROTOCOL })?;
     }
 
+    service::tell(Word::Ready(listener.path()));
+    service::keep_telling_that_we_live();
+
     // 5. Until it has stopped: by a client, or by a signal, of which only the first counts.
     let mut code = exit::OK;
-    let shutdown = async {
+    let ended = async {
         tokio::select! {
             () = runner.stopped() => {}
             signal = signals.next() => {
@@ -102,6 +114,14 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
                 }
             }
         }
+    };
+    // However it is asked for, it begins before it is over.
+    let told = async {
+        runner.stopping().await;
+        service::tell(Word::Stopping);
+    };
+    let shutdown = async {
+        tokio::join!(ended, told);
     };
     uds::serve(listener, || runner.session(), shutdown).await;
     tracing::info!("stopped");
