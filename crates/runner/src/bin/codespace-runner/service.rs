@@ -42,6 +42,7 @@ impl Given {
 
 /// What the service manager is told.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is nobody to tell elsewhere"))]
 pub(crate) enum Word<'a> {
     /// Requests are taken on this socket.
     Ready(&'a Path),
