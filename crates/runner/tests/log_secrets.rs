@@ -24,7 +24,8 @@ fn let_secrets_through(cli: &Cli) {
         let started = start(flags, &["sh", "-c", &script, &secret("argument")]);
         let id = started.json()["process_id"].as_str().unwrap_or_else(|| panic!("{started:?}")).to_owned();
         assert_eq!(cli.run(&["write", &id, &format!("{}\n", secret("in"))]).code(), 0);
-        cli.run(&["signal", &id, "USR1"]);
+        // One that a shell does not die of.
+        cli.run(&["signal", &id, "WINCH"]);
         cli.run(&["close-stdin", &id]);
         let said = cli.run(&["logs", "-f", &id]);
         assert!(said.stdout().contains(MARK), "the test shows nothing: {said:?}");
