@@ -95,7 +95,9 @@ async fn converse(socket: &PathBuf, input: &[u8]) {
 
 fuzz_target!(|input: &[u8]| {
     WORLD.with_borrow(|world| {
-        let conversation = tokio::time::timeout(Duration::from_secs(8), converse(&world.socket, input));
-        world.runtime.block_on(conversation).expect("a connection comes to its end");
+        world.runtime.block_on(async {
+            let conversation = tokio::time::timeout(Duration::from_secs(8), converse(&world.socket, input));
+            conversation.await.expect("a connection comes to its end");
+        });
     });
 });
