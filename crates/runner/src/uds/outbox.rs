@@ -13,6 +13,10 @@ use tokio::task::JoinSet;
 /// Bytes in the queue from which on it is full: 4 MiB.
 const FULL: usize = 4 * 1024 * 1024;
 
+/// Bytes in the queue from which on nothing is told unasked. Less, so that who is flooded by what it has subscribed to can
+/// still ask for the flood's end.
+const ENOUGH: usize = 1024 * 1024;
+
 /// Puts frames into the queue. The writer ends, and closes its direction, when the last of these is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Outbox {
@@ -20,19 +24,19 @@ pub(super) struct Outbox {
     level: watch::Sender<Level>,
 }
 
-/// How full the queue is. Watchers are woken only when `full` changes, not by every frame.
+/// How full the queue is. Watchers are woken only when one of the two changes, not by every frame.
 #[derive(Debug, Default)]
 struct Level {
     bytes: usize,
     full: bool,
+    enough: bool,
 }
 
 impl Level {
     fn set(&mut self, bytes: usize) -> bool {
-        let was = self.full;
-        self.bytes = bytes;
-        self.full = bytes >= FULL;
-        was != self.full
+        let was = (self.full, self.enough);
+        *self = Self { bytes, full: bytes >= FULL, enough: bytes >= ENOUGH };
+        was != (self.full, self.enough)
     }
 }
 
@@ -61,6 +65,11 @@ impl Outbox {
     /// Waits until the queue is, or is no longer, full.
     pub(super) async fn until_full(&self, full: bool) {
         drop(self.level.subscribe().wait_for(|level| level.full == full).await);
+    }
+
+    /// Waits until something may be told unasked.
+    pub(super) async fn until_wanting(&self) {
+        drop(self.level.subscribe().wait_for(|level| !level.enough).await);
     }
 
     /// The output of `answer`, which is only asked for it while there is room in the queue.

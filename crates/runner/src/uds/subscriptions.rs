@@ -76,8 +76,8 @@ impl Subscriptions {
 
 async fn send_all(subscription: &mut Subscription, outbox: &Outbox) {
     loop {
-        let told = outbox.when_room(Box::pin(subscription.next())).await;
-        match told {
+        outbox.until_wanting().await;
+        match subscription.next().await {
             Some(Ok(notification)) => send(&notification, outbox),
             // A notification cannot say it; that none follows and no `exited` came is all that the peer sees.
             Some(Err(error)) => return tracing::warn!(%error, "failed to tell more of a process"),
