@@ -106,6 +106,24 @@ pub struct StageFailure {
     pub message: String,
 }
 
+impl StageFailure {
+    /// Bytes of a message that are kept at its beginning, and at its end, which says why.
+    const HEAD: usize = 2048;
+    const TAIL: usize = 512;
+
+    /// The same, without the middle of a message that would not fit [`MAX_MESSAGE`]: it may name a path or a program, and
+    /// those may be as long as their writer likes.
+    pub fn shortened(mut self) -> Self {
+        if self.message.len() > Self::HEAD + Self::TAIL {
+            let whole = |at: &usize| self.message.is_char_boundary(*at);
+            let head = (0..=Self::HEAD).rev().find(whole).unwrap_or_default();
+            let tail = (self.message.len() - Self::TAIL..).find(whole).unwrap_or(self.message.len());
+            self.message.replace_range(head..tail, &format!("... ({} bytes) ...", tail - head));
+        }
+        self
+    }
+}
+
 /// Processor time and memory, as the kernel counts them for children that were waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TreeUsage {
@@ -120,6 +138,24 @@ pub struct TreeUsage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_that_names_something_endless_fits_a_message_and_still_says_why() {
+        let long = |name: &str| StageFailure {
+            stage: Stage::Exec,
+            errno: Some(36),
+            message: format!("execute {}: File name too long", name.repeat(40_000)),
+        };
+        for name in ["x", "한", "\u{1}"] {
+            let message = FromSandbox::Failed(long(name).shortened());
+            assert!(serde_json::to_vec(&message).unwrap().len() < MAX_MESSAGE, "{name:?}");
+            let FromSandbox::Failed(failure) = message else { unreachable!() };
+            assert!(failure.message.starts_with(&format!("execute {name}")), "{}", failure.message);
+            assert!(failure.message.ends_with("File name too long"), "{}", failure.message);
+        }
+        let short = StageFailure { message: "execute x: no".into(), ..long("x") };
+        assert_eq!(short.clone().shortened(), short);
+    }
 
     #[test]
     fn messages_are_tagged_objects() {

@@ -52,7 +52,7 @@ impl Control {
 
     /// Tells the Runner that the start has failed.
     pub(crate) fn fail(&self, failure: StageFailure) {
-        self.send(&FromSandbox::Failed(failure));
+        self.send(&FromSandbox::Failed(failure.shortened()));
     }
 
     /// Whether the Runner still holds the other end, at this moment.

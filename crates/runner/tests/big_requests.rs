@@ -42,6 +42,13 @@ async fn as_much_as_the_kernel_takes_passes_and_a_byte_more_is_the_stage_exec() 
         assert_eq!(output, format!("{}\n", LONGEST - 3));
         assert_too_big(&fixture, with(LONGEST - 2)).await;
 
+        // As the program's name it is none that there is, however long; what is told of it is not.
+        for name in ["b".repeat(70_000), format!("./{}", "b".repeat(100_000)), "b/".repeat(2000)] {
+            let error = session.exec(ask::command([name.as_str()])).await.expect_err("no program");
+            assert_eq!((error.code, error.stage), (ErrorCode::ProcessSpawnFailed, Some(Stage::Exec)), "{error:?}");
+            assert!(error.errno.is_some() && error.message.len() < 4096, "{error:?}");
+        }
+
         let words = std::iter::repeat_n("a", 20_000);
         let many = ask::command(["sh", "-c", "echo $#", "sh"].into_iter().chain(words));
         assert_eq!(ask::run(session, many).await.1, "20000\n");
