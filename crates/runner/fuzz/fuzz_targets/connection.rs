@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use codespace_runner::domain::{
     ErrorCode, HelloReply, ListReply, PROTOCOL, Reply, Request, ResizeReply, RunnerError, SandboxInfo, ServerInfo,
-    StopReply, WriteStdinReply,
+    StopReply, SubscribeRequest, WriteStdinReply,
 };
 use codespace_runner::uds::{Listener, serve};
 use codespace_runner::wire::frame::{FrameReader, encode};
-use codespace_runner::{Pending, Runner};
+use codespace_runner::{Pending, Runner, Subscribing};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -41,6 +41,11 @@ impl Runner for Nobody {
             other => Err(RunnerError::new(ErrorCode::ProcessNotFound, format!("find what {other:?} is about"))),
         };
         Box::pin(std::future::ready(outcome))
+    }
+
+    fn subscribe(&self, request: SubscribeRequest) -> Subscribing {
+        let error = RunnerError::new(ErrorCode::ProcessNotFound, format!("find what {request:?} is about"));
+        Box::pin(std::future::ready(Err(error)))
     }
 }
 

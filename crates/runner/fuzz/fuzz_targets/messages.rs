@@ -12,8 +12,9 @@ fuzz_target!(|payload: &[u8]| {
                 Asked::Request(request) => serde_json::to_vec(&Outgoing::new(1, request)),
                 Asked::Subscribe(request) => serde_json::to_vec(&Outgoing::subscribe(1, request)),
             };
-            let (_, read) =
-                Call::parse(&sent.expect("can be written")).and_then(Call::into_asked).expect("what is written is read");
+            let (_, read) = Call::parse(&sent.expect("can be written"))
+                .and_then(Call::into_asked)
+                .expect("what is written is read");
             assert_eq!(read, asked);
             let text = std::str::from_utf8(payload).expect("a request is UTF-8");
             assert!(id.is_none_or(|id| text.contains(id.as_json())), "the id is the client's own");
