@@ -98,7 +98,8 @@ class Client(unittest.TestCase):
             seen += piece
             if wanted in seen:
                 return cursor
-        self.fail(f"the output ended without {wanted!r}: {seen!r}")
+        status = client.call("process_status", process_id=process, wait_ms=LONG * 1000)
+        self.fail(f"the output ended without {wanted!r}: {seen!r}, and the process: {status}")
 
     def test_a_command_is_run_and_waited_for(self) -> None:
         client = self.connect()

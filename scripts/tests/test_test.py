@@ -66,7 +66,7 @@ class Steps(unittest.TestCase):
 
     def test_all_steps_pass(self) -> None:
         code, lines = self.run_test()
-        self.assertEqual((code, lines[-1]), (0, "8 passed, 0 failed"), lines)
+        self.assertEqual((code, lines[-1]), (0, "15 passed, 0 failed"), lines)
         self.assertEqual(sum(line.startswith("== ") and " ok (" in line for line in lines), 14, lines)
 
     def test_a_step_without_tests_that_fails_counts_once_and_stops_the_rest(self) -> None:
@@ -100,7 +100,7 @@ class Steps(unittest.TestCase):
         again = "print('test result: ok. 3 passed; 0 failed; 0 ignored;')\n"
         (self.root / "scripts/lib/test_as_user.py").write_text(again)
         code, lines = self.run_test()
-        self.assertEqual((code, lines[-1]), (0, "11 passed, 0 failed"), lines)
+        self.assertEqual((code, lines[-1]), (0, "18 passed, 0 failed"), lines)
         self.assertIn("== tests as uid 65534", lines)
 
 
