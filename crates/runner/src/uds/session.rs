@@ -34,6 +34,9 @@ pub(super) const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a connection that the Runner closes may take for what it has still to be sent.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 
+/// How long the taking of what a peer had sent before it left may take. Its bytes are all there, so it takes no time.
+const REST_DEADLINE: Duration = Duration::from_secs(1);
+
 /// Requests of one connection whose answers may be pending at once; more are not looked at until one is answered.
 pub(super) const MAX_PENDING: usize = 1024;
 
@@ -69,6 +72,7 @@ pub(super) async fn converse<S: Runner + 'static>(
         outbox,
         answers: JoinSet::new(),
         subscriptions: Subscriptions::default(),
+        greeted: false,
     };
     tracing::debug!("a connection was opened");
 
@@ -99,8 +103,12 @@ pub(super) async fn converse<S: Runner + 'static>(
             },
         }
     }
+    if end == End::Gone {
+        // It has sent that and then left: what came whole takes effect, whoever waits for the answer.
+        drop(timeout(REST_DEADLINE, session.take_the_rest()).await);
+    }
     // The connection is at its end for the Runner from here on; the last frames need no session.
-    let Session { runner, frames, outbox, answers, subscriptions } = session;
+    let Session { runner, frames, outbox, answers, subscriptions, greeted: _ } = session;
     drop((runner, outbox, answers, subscriptions));
     if end != End::Gone {
         let until = until.unwrap_or_else(|| Instant::now() + CLOSE_DEADLINE);
@@ -124,6 +132,7 @@ struct Session<S> {
     outbox: Outbox,
     answers: JoinSet<()>,
     subscriptions: Subscriptions,
+    greeted: bool,
 }
 
 impl<S: Runner + 'static> Session<S> {
@@ -155,6 +164,19 @@ impl<S: Runner + 'static> Session<S> {
         }
     }
 
+    /// Takes what a peer that has left had sent before: no more than its socket held.
+    async fn take_the_rest(&mut self) {
+        if !self.greeted && self.greet().await.is_err() {
+            return;
+        }
+        loop {
+            let frame = self.frames.next().await;
+            if self.take(frame).is_err() {
+                return;
+            }
+        }
+    }
+
     /// Takes the `hello`, and answers it before anything else is looked at.
     async fn greet(&mut self) -> Result<(), End> {
         let call = match self.frames.next().await {
@@ -179,6 +201,7 @@ impl<S: Runner + 'static> Session<S> {
         if let Some(id) = &id {
             answer(&self.outbox, id, &outcome);
         }
+        self.greeted = outcome.is_ok();
         outcome.map(drop).map_err(|_| End::Fault)
     }
 

@@ -206,3 +206,23 @@ async fn the_runners_end_answers_what_is_pending_and_closes() {
     assert_eq!(peer.answer().await["id"], 1);
     peer.sees_the_end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_peer_had_sent_whole_before_it_hung_up_takes_effect() {
+    for (greeted, requests) in [(true, 1), (true, 60), (false, 5)] {
+        for _ in 0..20 {
+            let mut peer = if greeted { Peer::greeted().await } else { Peer::connect() };
+            if !greeted {
+                peer.send(&hello(1)).await;
+            }
+            for id in 0..requests {
+                peer.send(&write(id, &id.to_string())).await;
+            }
+            let Peer { runner, frames, output, session, .. } = peer;
+            // Without what greeted it read, so that the close is one with unread bytes, too.
+            drop((frames, output));
+            timeout(SOON, session).await.expect("the session's end in time").unwrap();
+            assert_eq!(runner.log(), (0..requests).map(|id| id.to_string()).collect::<Vec<_>>());
+        }
+    }
+}
