@@ -222,7 +222,7 @@ impl Session {
         if !slot.asked.tty {
             let message = format!("resize {}: it has no terminal", slot.id);
             return Err(RunnerError::new(ErrorCode::ProcessNotTty, message)
-                .with_hint("start it with `tty: true`")
+                .with_hint("start it with a terminal: `tty: true`, or --tty on the command line")
                 .about(slot.id));
         }
         let asked = slot.resize(codespace_pty::Size { rows, cols });

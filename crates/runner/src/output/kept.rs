@@ -164,6 +164,16 @@ impl Kept {
         slice
     }
 
+    /// As [`Kept::read`], by somebody who looks at the end alone: what was skipped for that counts as read by nobody.
+    pub(super) fn read_tail(&mut self, wanted: &Wanted) -> Slice {
+        let (slice, begin) = self.look(wanted);
+        let (stdout, stderr) = self.labels_at(wanted.selection, begin);
+        if stdout <= self.given.stdout && stderr <= self.given.stderr {
+            self.give(wanted.selection, slice.cursor);
+        }
+        slice
+    }
+
     /// As [`Kept::read`] of both labels, but only the bytes of one label that follow each other, and which one it is.
     pub(super) fn read_one_label(&mut self, wanted: &Wanted) -> (Slice, Option<Stream>) {
         // A character more than they probably are, so that little is copied in vain where the labels take turns.
@@ -312,15 +322,20 @@ impl Kept {
         bytes
     }
 
-    fn give(&mut self, selection: StreamSelection, cursor: u64) {
-        let (stdout, stderr) = match selection {
+    /// How far the selection's `cursor` is in each label; 0 in one that was not selected.
+    fn labels_at(&self, selection: StreamSelection, cursor: u64) -> (u64, u64) {
+        match selection {
             StreamSelection::Stdout => (cursor, 0),
             StreamSelection::Stderr => (0, cursor),
             StreamSelection::Combined => {
                 let position = self.position_at(cursor);
                 (position.of(Stream::Stdout), position.of(Stream::Stderr))
             }
-        };
+        }
+    }
+
+    fn give(&mut self, selection: StreamSelection, cursor: u64) {
+        let (stdout, stderr) = self.labels_at(selection, cursor);
         self.given.stdout = self.given.stdout.max(stdout);
         self.given.stderr = self.given.stderr.max(stderr);
     }

@@ -88,8 +88,9 @@ fn hash(request: &ExecRequest) -> u64 {
 fn shortened(command: &[ByteString]) -> Vec<ByteString> {
     let mut room = SHOWN;
     let fits = |word: &&ByteString| {
-        let fits = word.as_bytes().len() < room;
-        room = room.saturating_sub(word.as_bytes().len() + 1);
+        let size = size_as_json(word);
+        let fits = size <= room;
+        room = room.saturating_sub(size);
         fits
     };
     let mut shown: Vec<ByteString> = command.iter().take_while(fits).cloned().collect();
@@ -98,6 +99,16 @@ fn shortened(command: &[ByteString]) -> Vec<ByteString> {
         shown.push(format!("... ({} more arguments, {more} bytes)", command.len() - shown.len()).into());
     }
     shown
+}
+
+/// Bytes of an argument in an answer, with its quotes and its comma: a control character is there as six.
+fn size_as_json(word: &ByteString) -> usize {
+    let of_byte = |byte: &u8| match byte {
+        0..0x20 => 6,
+        b'"' | b'\\' | 0x80.. => 2,
+        _ => 1,
+    };
+    word.as_bytes().iter().map(of_byte).sum::<usize>() + 3
 }
 
 #[cfg(test)]
@@ -135,5 +146,16 @@ mod tests {
         large.env.insert("SECRET".to_owned(), Some("y".repeat(1_000_000).into()));
         let kept: usize = Asked::of(&large).command.iter().map(|word| word.as_bytes().len()).sum();
         assert!(kept <= SHOWN + 100, "{kept}");
+    }
+
+    #[test]
+    fn what_is_shown_of_a_command_is_short_in_an_answer_whatever_it_is_made_of() {
+        for word in ["\u{1}".repeat(16_000), "\"".repeat(16_000), "한".repeat(5_000), "x".to_owned()] {
+            let command = vec![ByteString::from(word.as_str()); 20_000];
+            let shown = serde_json::to_string(&shortened(&command)).unwrap();
+            assert!(shown.len() <= SHOWN + 100, "{} bytes of {:?}", shown.len(), word.chars().next());
+        }
+        let bytes = vec![ByteString::from(vec![0xff; 8_000])];
+        assert!(serde_json::to_string(&shortened(&bytes)).unwrap().len() <= SHOWN + 100);
     }
 }

@@ -207,6 +207,20 @@ async fn a_tail_is_the_last_bytes_of_what_there_is() {
 }
 
 #[tokio::test]
+async fn who_looks_at_the_tail_alone_has_not_read_what_lies_before_it() {
+    let journal = Journal::new(1000, OnFull::Wait);
+    journal.append(Stream::Stdout, &[b'x'; 600]);
+    let tail = |tail_bytes| ReadRequest { tail_bytes: Some(tail_bytes), ..request() };
+    assert_eq!(journal.read(&tail(100)).await.unwrap().chunk.len(), 100);
+    assert_eq!(journal.room(2000).await.bytes(), 400, "what was skipped still waits for its reader");
+    assert_eq!(journal.read(&tail(600)).await.unwrap().chunk.len(), 600);
+    assert_eq!(journal.room(2000).await.bytes(), 1000, "a tail that skips nothing is a read");
+    journal.append(Stream::Stdout, &[b'y'; 300]);
+    assert_eq!(journal.read(&ReadRequest { cursor: 600, ..request() }).await.unwrap().chunk.len(), 300);
+    assert_eq!(journal.room(2000).await.bytes(), 1000);
+}
+
+#[tokio::test]
 async fn a_tail_of_text_begins_with_a_whole_character_and_a_tail_of_bytes_where_it_was_asked_to() {
     let journal = journal();
     journal.append(Stream::Stdout, "é€".as_bytes());

@@ -138,9 +138,10 @@ impl<R: Runner> Session<R> {
         Ok(signal)
     }
 
-    /// Tells the process the size of our terminal. Its effect is there when the call returns; nobody waits for the answer.
+    /// Tells the process the size of our terminal, unless we only look. Its effect is there when the call returns; nobody
+    /// waits for the answer.
     fn resize(&self) {
-        if let Some(size) = own_terminal::size().filter(|_| self.tty && !self.render.is_json()) {
+        if let Some(size) = own_terminal::size().filter(|_| self.tty && self.stdin && !self.render.is_json()) {
             let request = ResizeRequest { process_id: self.process_id, rows: size.rows, cols: size.cols };
             drop(self.runner.call(Request::ProcessResize(request)));
         }
