@@ -1,8 +1,10 @@
 //! A start: what a client asks for, and what it is answered.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{ByteString, ProcessId, ProcessKey, ProcessStatus, ReadReply, WorkspaceId};
 
@@ -24,7 +26,7 @@ pub struct ExecRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<ByteString>,
     /// Added to the Runner's own small environment; `null` removes a name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "each_name_once")]
     #[cfg_attr(feature = "schema", schemars(extend("propertyNames" = { "pattern": "^[^=\\u0000]+$" })))]
     pub env: BTreeMap<String, Option<ByteString>>,
     /// Whether the command gets a terminal instead of pipes.
@@ -219,6 +221,34 @@ pub struct ExecReply {
     /// With `wait_ms`: the output so far, from its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<ReadReply>>,
+}
+
+/// A map in which a name that is there twice is an error, and never one of the two taken.
+fn each_name_once<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Option<ByteString>>, D::Error> {
+    struct Names;
+
+    impl<'de> Visitor<'de> for Names {
+        type Value = BTreeMap<String, Option<ByteString>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("names with their values")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut names = BTreeMap::new();
+            while let Some((name, value)) = map.next_entry::<String, _>()? {
+                if names.contains_key(&name) {
+                    return Err(de::Error::custom(format_args!("duplicate name `{name}`")));
+                }
+                names.insert(name, value);
+            }
+            Ok(names)
+        }
+    }
+
+    deserializer.deserialize_map(Names)
 }
 
 fn is_false(value: &bool) -> bool {

@@ -29,9 +29,10 @@ pub(crate) fn arm() -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).map_err(Into::into)
 }
 
-/// Takes step 1 back, for a process that has to end others by hand before it goes: being killed it could not.
-pub(crate) fn disarm() -> io::Result<()> {
-    nix::sys::prctl::set_pdeathsig(None).map_err(Into::into)
+/// In place of step 1, for a process that has to end others by hand before it goes: being killed it could not. Being
+/// stopped it could not either, and the Runner may have stopped it, for its own walk, when it dies: so its death wakes it.
+pub(crate) fn wake_at_death() -> io::Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGCONT).map_err(Into::into)
 }
 
 /// Waits until `answers` is readable. `false`: the parent is gone.

@@ -76,7 +76,7 @@ fn supervise(control: &Control, runner: BorrowedFd<'_>, command: &CommandSpec) -
     // The command has this process's uid: it must not be able to trace it, read the plan or forge its own end.
     nix::sys::prctl::set_dumpable(false).map_err(|e| sandbox_failure("hide from the command", &e.into()))?;
     sys::become_subreaper().map_err(|e| sandbox_failure("become a subreaper", &e))?;
-    lifeline::disarm().map_err(|e| sandbox_failure("outlive the Runner for a moment", &e))?;
+    lifeline::wake_at_death().map_err(|e| sandbox_failure("outlive the Runner for a moment", &e))?;
     control.send(&FromSandbox::Supervised);
     Ok(inner::run_command(control, command, false, &Scope::Descendants { runner }))
 }

@@ -10,7 +10,7 @@ use codespace_runner::domain::{
     Termination,
 };
 use codespace_testkit::fixture::{RunnerProcess, WORKSPACE, ask};
-use codespace_testkit::programs;
+use codespace_testkit::{programs, signal};
 use serde_json::{Value, json};
 
 /// Both kinds, each as the registry says it.
@@ -191,5 +191,26 @@ async fn a_runner_that_is_killed_takes_every_tree_with_it() {
         runner.kill();
         drop(pending);
         runner.assert_nothing_is_left(&[], &format!("{kind}: all at the same time"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_helper_that_was_stopped_when_the_runner_died_ends_its_tree_all_the_same() {
+    for (kind, workspace) in kinds() {
+        for as_the_runner_does in [true, false] {
+            let Some(mut runner) = RunnerProcess::with(workspace.clone(), &[]).await else { return };
+            let client = runner.connect().await;
+            let script = "setsid sleep 1000 & (trap '' TERM; sleep 1000) & echo ready; wait";
+            let id = client.exec(ask::shell(script)).await.expect("a start").process_id;
+            ask::wait_for_output(&client, id, "ready").await;
+            let pid = ask::running(&client).await[0].pid.expect("a helper");
+            signal(pid, libc::SIGSTOP).expect("to stop the helper");
+            if as_the_runner_does {
+                // In the middle of its own walk.
+                drop(client.call(Request::TerminateProcess(ask::terminate(id))));
+            }
+            runner.kill();
+            runner.assert_nothing_is_left(&[], &format!("{kind}: a stopped helper ({as_the_runner_does})"));
+        }
     }
 }

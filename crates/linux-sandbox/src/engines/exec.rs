@@ -64,8 +64,9 @@ impl Exec {
 /// there for its child by the number that it has inside.
 pub(super) fn own_proc() -> Result<(), StageFailure> {
     let none = None::<&str>;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none)
-        .map_err(|e| failure("keep mounts from the host", &e.into()))?;
+    // In both directions: what the host mounts later would be inside without any of the restrictions, and over them.
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .map_err(|e| failure("keep mounts from the host, and the host's from here", &e.into()))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("proc"), "/proc", Some("proc"), flags, none)
         .map_err(|e| failure("mount a /proc of the new PID namespace", &e.into()))

@@ -40,11 +40,12 @@ impl Subscriptions {
     pub(super) fn add(&mut self, process_id: ProcessId, mut answer: AnswerSlot, subscribing: Subscribing) {
         while self.tasks.try_join_next().is_some() {}
         self.of_process.retain(|_, place| !place.leave.is_closed());
-        let before = self.of_process.remove(&process_id);
-        if self.of_process.len() >= MAX_SUBSCRIPTIONS {
+        // Those that were replaced count as well, until they have left.
+        if self.tasks.len() >= MAX_SUBSCRIPTIONS {
             answer.fill(&Err(too_many()));
             return;
         }
+        let before = self.of_process.remove(&process_id);
         let (leave, told_to_leave) = oneshot::channel();
         let (going, gone) = oneshot::channel::<()>();
         self.tasks.spawn(async move {

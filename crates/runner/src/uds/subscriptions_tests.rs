@@ -6,6 +6,7 @@ use codespace_domain::ProcessId;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
+use super::subscriptions::MAX_SUBSCRIPTIONS;
 use super::test_peer::{Peer, call};
 
 fn subscribe(id: u64, process_id: ProcessId, cursor: u64) -> Value {
@@ -115,4 +116,16 @@ async fn a_peer_that_is_done_sending_is_still_told_and_one_that_has_left_is_not(
     let runner = peer.runner.clone();
     drop(peer);
     runner.until_sessions(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn subscriptions_that_wait_for_their_answers_are_bounded_too() {
+    let mut peer = Peer::greeted().await;
+    let process_id = ProcessId::mint();
+    for id in 0..=MAX_SUBSCRIPTIONS as u64 {
+        peer.send(&subscribe(id, process_id, 1)).await;
+    }
+    let refused = peer.answer().await;
+    assert_eq!(refused["id"], MAX_SUBSCRIPTIONS, "{refused}");
+    assert_eq!(refused["error"]["data"]["code"], "RESOURCE_UNAVAILABLE", "{refused}");
 }

@@ -148,6 +148,12 @@ fn a_member_that_is_there_twice_is_refused_and_never_one_of_the_two_taken() {
             "duplicate field `pids`",
         ),
         (
+            r#"{"jsonrpc":"2.0","id":1,"method":"exec","params":{"workspace_id":"w","command":["a"],"env":{"A":"1","A":null}}}"#,
+            INVALID_PARAMS,
+            json!(1),
+            "duplicate name `A`",
+        ),
+        (
             r#"{"jsonrpc":"2.0","id":1,"method":"exec","params":{"workspace_id":"w","command":[{"base64":"YQ==","base64":"Yg=="}]}}"#,
             INVALID_PARAMS,
             json!(1),

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use codespace_linux_sandbox_protocol::{Access, StageFailure, View};
+use codespace_linux_sandbox_protocol::{Access, Stage, StageFailure, View};
 
 use crate::engines::etc::{self, Mask};
 use crate::engines::exec::failure;
@@ -84,7 +84,13 @@ pub(super) fn entries(view: &View, look: &dyn Look) -> Result<Vec<Entry>, StageF
             Access::Symlink { target } => Shown::Link { target: target.as_path().to_owned() },
             Access::Deny => {
                 let mask = look.mask(path).map_err(|e| unseen(path, &e))?;
-                entries.extend(stand_in(mask, true));
+                // It was there when the rule was decided. Where it has gone for a moment it may be back in the next.
+                let Some(entry) = stand_in(mask, true) else {
+                    let gone = io::Error::from_raw_os_error(libc::ENOENT);
+                    let failure = failure(&format!("deny {path:?}, which has just been there"), &gone);
+                    return Err(StageFailure { stage: Stage::Prepare, ..failure });
+                };
+                entries.push(entry);
                 continue;
             }
         };
@@ -146,7 +152,6 @@ pub(super) mod tests {
                 rule("/a", Access::Deny),
                 rule("/b", Access::Deny),
                 rule("/c", Access::Deny),
-                rule("/none", Access::Deny),
                 rule("/file", Access::Deny),
                 rule("/b/denied", Access::Deny),
                 rule("/c/x/y", Access::Read),
@@ -175,5 +180,12 @@ pub(super) mod tests {
                 plain("/etc/ssl/private/shown", Shown::ReadOnly),
             ]
         );
+    }
+    #[test]
+    fn a_denied_path_that_has_gone_since_the_decision_ends_the_start() {
+        let view = View { rules: vec![rule("/a", Access::Read), rule("/none", Access::Deny)] };
+        let failure = entries(&view, &Directories(&["/a"])).unwrap_err();
+        assert_eq!((failure.stage, failure.errno), (Stage::Prepare, Some(libc::ENOENT)), "{failure:?}");
+        assert!(failure.message.contains("/none"), "{failure:?}");
     }
 }

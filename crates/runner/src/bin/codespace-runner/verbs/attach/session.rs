@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use codespace_domain::{ProcessId, ProcessStatus, Request, ResizeRequest, SignalName, Stream};
 use codespace_runner::Runner;
@@ -18,6 +19,9 @@ use crate::own_signals::number_of;
 use crate::own_terminal::{self, OwnTerminal};
 use crate::render::Render;
 use crate::{exit, foreground, own_stop};
+
+/// How long the word about a detach may take to be taken by the terminal.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(super) struct Session<R> {
     pub(super) runner: Arc<R>,
@@ -62,7 +66,10 @@ impl<R: Runner> Session<R> {
                 Ok(exit::of_status(&status))
             }
             End::Detached => {
-                self.render.note(&format!("detached from {}, which goes on", self.process_id));
+                let (render, words) = (self.render, format!("detached from {}, which goes on", self.process_id));
+                // A terminal that nobody reads must not keep whoever has asked to leave.
+                let said = tokio::task::spawn_blocking(move || render.note(&words));
+                drop(tokio::time::timeout(LAST_WORDS, said).await);
                 Ok(exit::OK)
             }
             End::Told(signal) => Ok(exit::of_signal(number_of(signal))),
