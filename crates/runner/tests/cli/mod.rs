@@ -54,6 +54,8 @@ impl Cli {
         command.env(HELPER, &self.helper);
         command.env("CODESPACE_RUNNER_SOCKET", self.socket());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        // SAFETY: between fork and exec it makes system calls only.
+        unsafe { command.pre_exec(as_a_shell_starts_it) };
         command
     }
 
@@ -261,6 +263,20 @@ impl Drop for Running {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// No signal is ignored, whoever has started the tests: in the background of a script, INT and QUIT are, and what is
+/// ignored at its beginning the program under test leaves so.
+pub(crate) fn as_a_shell_starts_it() -> std::io::Result<()> {
+    for number in
+        [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU]
+    {
+        // SAFETY: it sets a disposition to the default, and nothing else.
+        if unsafe { libc::signal(number, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 fn die_with_the_test() -> std::io::Result<()> {

@@ -53,8 +53,9 @@ impl Screen {
         let copy = || slave.try_clone().expect("a copy of the terminal");
         command.stdin(copy()).stdout(copy()).stderr(copy());
         let terminal = slave.as_raw_fd();
-        // SAFETY: two system calls between fork and exec; the terminal is open in the parent until after the start.
+        // SAFETY: some system calls between fork and exec; the terminal is open in the parent until after the start.
         unsafe {
+            command.pre_exec(crate::cli::as_a_shell_starts_it);
             command.pre_exec(move || make_controlling(BorrowedFd::borrow_raw(terminal)));
         }
         let shell = Running::start(command);
