@@ -64,6 +64,8 @@ pub mod wire;
 
 pub use api::{Pending, Runner, Subscribing};
 pub use codespace_domain as domain;
+/// The registry of workspaces, which a Runner is made from.
+pub use codespace_policy as registry;
 pub use in_process::{InProcessRunner, RunnerConfig};
 pub use linux_sandbox::HelperLocation;
 pub use process::Retention;

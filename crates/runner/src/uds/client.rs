@@ -100,6 +100,11 @@ impl UdsClient {
         self.server.as_ref()
     }
 
+    /// Whether the connection is there, as far as was seen.
+    pub fn is_open(&self) -> bool {
+        *self.open.borrow()
+    }
+
     /// Waits until the Runner has closed the connection, or it is lost.
     pub async fn closed(&self) {
         drop(self.open.clone().wait_for(|open| !open).await);

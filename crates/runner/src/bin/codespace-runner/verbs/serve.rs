@@ -26,6 +26,9 @@ pub(crate) struct ServeArgs {
     /// Allow the home directory, its parents and system directories as the workspace `default`.
     #[arg(long, conflicts_with = "config")]
     allow_broad_root: bool,
+    /// Stop when our stdin comes to its end: for a parent that holds its other side, and dies in whatever way.
+    #[arg(long)]
+    until_stdin_closes: bool,
     /// The form of the log lines on stderr; RUST_LOG says which.
     #[arg(long, default_value = "text")]
     log_format: LogFormat,
@@ -94,8 +97,8 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
     let ended = async {
         tokio::select! {
             () = runner.stopped() => {}
-            signal = signals.next() => {
-                tracing::info!(signal = signal.as_str(), "stopping");
+            why = asked_to_stop(&mut signals, args.until_stdin_closes) => {
+                tracing::info!(why, "stopping");
                 let session = runner.session();
                 let stop = session.stop(StopRequest::default());
                 tokio::pin!(stop);
@@ -126,6 +129,18 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
     uds::serve(listener, || runner.session(), shutdown).await;
     tracing::info!("stopped");
     Ok(code)
+}
+
+/// Waits for the first thing that ends this Runner from outside, and says what it is.
+async fn asked_to_stop(signals: &mut OwnSignals, until_stdin_closes: bool) -> &'static str {
+    let stdin_closed = async {
+        // A stdin that cannot be read has nobody on its other side either.
+        drop(tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await);
+    };
+    tokio::select! {
+        signal = signals.next() => signal.as_str(),
+        () = stdin_closed, if until_stdin_closes => "the end of stdin",
+    }
 }
 
 pub(super) fn load(file: Option<&Path>, allow_broad_root: bool) -> Result<Registry, CliError> {

@@ -1,0 +1,110 @@
+//! `/metrics`, as Prometheus reads it: what was started through this gateway and how it ended.
+//!
+//! Counts what it has seen: each start is followed to its end through a session of its own, so that no session is kept
+//! alive by being counted.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use codespace_domain::{EndedBy, ProcessId, ProcessStatus, State as ProcessState, StatusRequest};
+use codespace_runner::Runner as _;
+use serde_json::Value;
+
+use crate::backend::{Backend, Client};
+
+/// The counters of one gateway.
+pub struct Metrics {
+    counts: Mutex<Counts>,
+    watcher: Client,
+}
+
+#[derive(Default)]
+struct Counts {
+    starts: u64,
+    live: HashSet<ProcessId>,
+    /// By the contract's words for `ended_by`.
+    ends: BTreeMap<String, u64>,
+    unconfirmed: u64,
+    output_bytes: u64,
+}
+
+impl Metrics {
+    pub(super) fn new(backend: &Backend) -> Self {
+        Self { counts: Mutex::default(), watcher: backend.client() }
+    }
+
+    /// One more was started; its end is counted when it comes.
+    pub(crate) fn started(self: &Arc<Self>, process_id: ProcessId) {
+        // A retry with the same key brings the same process.
+        let is_new = self.with(|counts| counts.live.insert(process_id));
+        if !is_new {
+            return;
+        }
+        self.with(|counts| counts.starts += 1);
+        let this = Arc::clone(self);
+        tokio::spawn(async move {
+            let ended = this.end_of(process_id).await;
+            this.with(|counts| counts.ended(process_id, ended.as_ref()));
+        });
+    }
+
+    /// `None` where it could not be seen: the Runner is gone, or has forgotten it.
+    async fn end_of(&self, process_id: ProcessId) -> Option<ProcessStatus> {
+        loop {
+            let status = self.watcher.process_status(StatusRequest { process_id, wait_ms: 600_000 }).await.ok()?;
+            if status.state == ProcessState::Exited {
+                return Some(*status);
+            }
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Counts) -> T) -> T {
+        act(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Counts {
+    fn ended(&mut self, process_id: ProcessId, status: Option<&ProcessStatus>) {
+        self.live.remove(&process_id);
+        let cause = status.and_then(|status| status.ended_by).map_or_else(|| "unseen".to_owned(), word);
+        *self.ends.entry(cause).or_default() += 1;
+        if let Some(status) = status {
+            self.output_bytes += status.output_total;
+            self.unconfirmed += u64::from(status.tree.as_ref().is_none_or(|tree| !tree.confirmed));
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
+            writeln!(text, "# HELP codespace_{name} {help}\n# TYPE codespace_{name} {kind}").ok();
+            for (labels, value) in samples {
+                writeln!(text, "codespace_{name}{labels} {value}").ok();
+            }
+        };
+        let plain = |value| [(String::new(), value)];
+        let ends: Vec<_> = self.ends.iter().map(|(cause, n)| (format!("{{ended_by=\"{cause}\"}}"), *n)).collect();
+        family("starts_total", "counter", "Processes started.", &plain(self.starts));
+        family("ends_total", "counter", "Processes ended, by cause.", &ends);
+        family("live", "gauge", "Processes that live now.", &plain(self.live.len() as u64));
+        let help = "Trees that were not seen gone.";
+        family("unconfirmed_trees_total", "counter", help, &plain(self.unconfirmed));
+        family("output_bytes_total", "counter", "Output of ended processes.", &plain(self.output_bytes));
+        text
+    }
+}
+
+fn word(cause: EndedBy) -> String {
+    match serde_json::to_value(cause) {
+        Ok(Value::String(word)) => word,
+        _ => "unseen".to_owned(),
+    }
+}
+
+pub(super) async fn show(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.with(|counts| counts.text()))
+}

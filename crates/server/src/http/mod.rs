@@ -1,0 +1,146 @@
+//! The gateway over HTTP: `/mcp`, `/healthz`, `/metrics`. On loopback unless told otherwise.
+//!
+//! Whoever reaches `/mcp` runs commands, so nothing gets there without passing the [`guard`]: the right Host (a name that
+//! was made to point here is not ours), the right Origin (a web page in the same machine's browser is not our client) and
+//! the token. Bounded in every direction: connections, sessions, bodies, and the time for a request's head.
+
+mod guard;
+mod limits;
+pub mod metrics;
+pub mod token;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use self::guard::Guard;
+use self::limits::Places;
+use self::metrics::Metrics;
+use self::token::Token;
+use crate::backend::Backend;
+use crate::gateway::Gateway;
+
+/// Bytes of one request's body: a `write_stdin` of some MiB fits.
+const MAX_BODY: usize = 8 * 1024 * 1024;
+/// Sessions at a time; one more is refused.
+const MAX_SESSIONS: usize = 256;
+/// Connections at a time; one more waits.
+const MAX_CONNECTIONS: usize = 1024;
+/// How long a peer may take for the head of a request.
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// How long an idle session is kept for a client that may come back. What it started with `lifetime: "connection"` ends
+/// with it.
+const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+/// How long a shutdown waits for calls that are under way.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+/// How long to leave a host alone that has no descriptor for another connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What may be set.
+pub struct HttpConfig {
+    /// Names beside loopback's that a Host and an Origin may have.
+    pub allowed_hosts: Vec<String>,
+    /// What a client has to present; `None`: whoever reaches the port is trusted.
+    pub token: Option<Token>,
+}
+
+/// Serves until `shutdown` is done, then lets the calls that are under way finish for some seconds.
+pub async fn serve(
+    listener: TcpListener,
+    backend: Backend,
+    config: HttpConfig,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    let sessions = CancellationToken::new();
+    let app = router(backend, config, address, sessions.clone());
+    let graceful = GracefulShutdown::new();
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    tokio::pin!(shutdown);
+    loop {
+        let (stream, place) = tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = accept(&listener, &connections) => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "failed to accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
+        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection broke");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    // The streams of waiting clients end with their sessions; without that they would never be done.
+    sessions.cancel();
+    if tokio::time::timeout(SHUTDOWN_DEADLINE, graceful.shutdown()).await.is_err() {
+        tracing::warn!("closed connections with calls under way");
+    }
+    Ok(())
+}
+
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(connections).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+fn router(backend: Backend, config: HttpConfig, address: SocketAddr, sessions: CancellationToken) -> Router {
+    let metrics = Arc::new(Metrics::new(&backend));
+    let guard = Arc::new(Guard::new(config.allowed_hosts, config.token, address));
+    let places = Places::new(MAX_SESSIONS);
+    let mut manager = LocalSessionManager::default();
+    manager.session_config.keep_alive = Some(SESSION_IDLE);
+    let mcp = {
+        let (backend, metrics) = (backend, Arc::clone(&metrics));
+        StreamableHttpService::new(
+            move || {
+                let place = places.take()?;
+                Ok(Gateway::new(backend.client(), limits::has_no_session, Some(Box::new(place)))
+                    .counted_by(Arc::clone(&metrics)))
+            },
+            Arc::new(manager),
+            StreamableHttpServerConfig::default()
+                // The guard has looked at both; here they would be looked at with other rules.
+                .disable_allowed_hosts()
+                .disable_allowed_origins()
+                .with_max_request_body_bytes(MAX_BODY)
+                .with_cancellation_token(sessions),
+        )
+    };
+    let guarded = Router::new()
+        .nest_service("/mcp", mcp)
+        .route("/metrics", get(metrics::show).with_state(metrics))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&guard), guard::token));
+    Router::new()
+        .merge(guarded)
+        .route("/healthz", get(async || "ok\n"))
+        .layer(axum::middleware::from_fn_with_state(guard, guard::host_and_origin))
+}

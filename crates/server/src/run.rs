@@ -1,0 +1,224 @@
+//! From the command line to a server: the log, the Runner, the transport, and the end of what this process owns.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use codespace_domain::{RunnerError, StopRequest};
+use codespace_runner::registry::{HostDisk, Registry, RegistryError};
+use codespace_runner::{InProcessRunner, Runner as _, RunnerConfig};
+use rmcp::ServiceExt as _;
+use rmcp::service::QuitReason;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::backend::Backend;
+use crate::cli::{Cli, LogFormat, RunnerChoice};
+use crate::gateway::Gateway;
+use crate::http::token::{TOKEN_VARIABLE, Token, TokenError};
+use crate::http::{self, HttpConfig};
+use crate::worker::{Worker, WorkerError};
+
+/// Why there is no server. The words finish "failed to ...".
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the meaning")]
+pub enum RunError {
+    #[error("{what}: {source}")]
+    Host { what: String, source: io::Error },
+    #[error("load the registry{}: {error}", of_file(.file.as_deref()))]
+    Registry { file: Option<PathBuf>, error: RegistryError },
+    #[error("{}", .0.message)]
+    Runner(#[from] RunnerError),
+    #[error(transparent)]
+    Worker(#[from] WorkerError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error("serve HTTP without a token")]
+    NoToken,
+    #[error("serve HTTP without a token on {0}, which others reach too")]
+    NoTokenBeyondLoopback(std::net::SocketAddr),
+    #[error("run commands {0}")]
+    Contradiction(&'static str),
+}
+
+impl RunError {
+    /// The operating system said no.
+    pub fn host(what: impl Into<String>, source: io::Error) -> Self {
+        Self::Host { what: what.into(), source }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Registry { error, .. } => error.hint.clone(),
+            Self::Runner(error) => error.hint.clone(),
+            Self::NoToken => Some(format!(
+                "write one to a file of mode 0600 and name it with --token-file (or in {TOKEN_VARIABLE}), or say --no-token"
+            )),
+            Self::NoTokenBeyondLoopback(_) => Some("listen on 127.0.0.1, or give a token with --token-file".to_owned()),
+            Self::Token(TokenError::Open { path }) => Some(format!("chmod 600 {}", path.display())),
+            Self::Token(_) => Some("for example: (umask 077; head -c 32 /dev/urandom | base64 > token)".to_owned()),
+            Self::Contradiction(_) => Some("see codespace-mcp --help".to_owned()),
+            Self::Host { .. } | Self::Worker(_) => None,
+        }
+    }
+
+    /// On stderr, once.
+    pub fn complain(&self) {
+        let hint = self.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        // What cannot be said there can be said nowhere.
+        drop(write!(io::stderr(), "codespace-mcp: failed to {self}\n{hint}"));
+    }
+}
+
+/// Serves until the client has left (stdio) or a signal came, and then ends everything that this process owns.
+///
+/// # Errors
+/// What kept it from serving.
+pub async fn run(cli: Cli) -> Result<(), RunError> {
+    start_log(cli.log_format);
+    let mut signals = Signals::catch()?;
+    let token = token(&cli)?;
+    let owned = Owned::start(&cli).await?;
+    let served = match cli.http {
+        Some(address) => {
+            let failed = |error| RunError::host(format!("listen on {address}"), error);
+            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            let address = listener.local_addr().map_err(failed)?;
+            tracing::info!(%address, "listening");
+            let config = HttpConfig { allowed_hosts: cli.allow_host, token };
+            http::serve(listener, owned.backend(), config, signals.any()).await.map_err(failed)
+        }
+        None => stdio(&owned, &mut signals).await,
+    };
+    owned.end().await;
+    served
+}
+
+/// One client, which has started this process: when it closes our stdin, we end.
+async fn stdio(owned: &Owned, signals: &mut Signals) -> Result<(), RunError> {
+    let gateway = Gateway::new(owned.backend().client(), |_| false, None);
+    let serving = async {
+        match gateway.serve(rmcp::transport::stdio()).await {
+            Ok(session) => session.waiting().await.map_err(io::Error::other),
+            // Whoever leaves before it has said hello wants nothing.
+            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(QuitReason::Closed),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    };
+    tokio::select! {
+        served = serving => served.map(drop).map_err(|error| RunError::host("serve over stdio", error)),
+        () = signals.any() => Ok(()),
+    }
+}
+
+/// The Runner, and whether it is ours to end.
+enum Owned {
+    InProcess(InProcessRunner),
+    Worker(Box<Worker>),
+    Independent(PathBuf),
+}
+
+impl Owned {
+    async fn start(cli: &Cli) -> Result<Self, RunError> {
+        let choice = cli.runner.unwrap_or(match cli.runner_socket {
+            Some(_) => RunnerChoice::Uds,
+            None => RunnerChoice::InProcess,
+        });
+        match (choice, &cli.runner_socket) {
+            (RunnerChoice::InProcess, Some(_)) => Err(RunError::Contradiction("in this process and behind a socket")),
+            (RunnerChoice::InProcess, None) => Ok(Self::InProcess(in_process(cli.config.as_deref()).await?)),
+            (RunnerChoice::Uds, Some(socket)) => Ok(Self::Independent(socket.clone())),
+            (RunnerChoice::Uds, None) => Ok(Self::Worker(Box::new(Worker::start(cli.config.as_deref()).await?))),
+        }
+    }
+
+    fn backend(&self) -> Backend {
+        match self {
+            Self::InProcess(runner) => Backend::InProcess(runner.clone()),
+            Self::Worker(worker) => Backend::Socket(worker.socket().to_owned()),
+            Self::Independent(socket) => Backend::Socket(socket.clone()),
+        }
+    }
+
+    /// What goes on without us is left alone.
+    async fn end(self) {
+        match self {
+            Self::InProcess(runner) => {
+                if let Err(error) = runner.session().stop(StopRequest::default()).await {
+                    tracing::error!(%error, "failed to end everything");
+                }
+            }
+            Self::Worker(worker) => worker.end().await,
+            Self::Independent(_) => {}
+        }
+    }
+}
+
+async fn in_process(config: Option<&Path>) -> Result<InProcessRunner, RunError> {
+    let file = config.filter(|file| !file.as_os_str().is_empty());
+    let of_file = |error| RunError::Registry { file: file.map(Path::to_owned), error };
+    let registry = match file {
+        Some(file) => Registry::load(file).map_err(of_file)?,
+        None => {
+            let here = std::env::current_dir().map_err(|error| RunError::host("find the current directory", error))?;
+            Registry::current_directory(&here, false, &HostDisk).map_err(of_file)?
+        }
+    };
+    for (_, what) in registry.unenforceable(&HostDisk) {
+        tracing::warn!("{what}: commands of this workspace will be refused");
+    }
+    let mut config = RunnerConfig::new(registry);
+    config.forbidden.extend(file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned())));
+    Ok(InProcessRunner::start(config).await?)
+}
+
+fn token(cli: &Cli) -> Result<Option<Token>, RunError> {
+    let Some(address) = cli.http else { return Ok(None) };
+    let named = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty());
+    match (&cli.token_file, named) {
+        (Some(file), _) => Ok(Some(Token::from_file(file)?)),
+        (None, Some(text)) if !cli.no_token => Ok(Some(Token::from_text(&text.to_string_lossy())?)),
+        (None, _) if !cli.no_token => Err(RunError::NoToken),
+        (None, _) if !address.ip().is_loopback() => Err(RunError::NoTokenBeyondLoopback(address)),
+        (None, _) => Ok(None),
+    }
+}
+
+/// The signals that end us.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn catch() -> Result<Self, RunError> {
+        let one = |kind| signal(kind).map_err(|error| RunError::host("catch signals", error));
+        Ok(Self([one(SignalKind::terminate())?, one(SignalKind::interrupt())?, one(SignalKind::hangup())?]))
+    }
+
+    async fn any(&mut self) {
+        let [term, int, hup] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+            _ = hup.recv() => {}
+        }
+    }
+}
+
+fn start_log(format: LogFormat) {
+    let level = if std::env::var_os("RUST_LOG").is_some_and(|value| !value.is_empty()) {
+        EnvFilter::from_default_env()
+    } else {
+        EnvFilter::new("warn,codespace_server=info")
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(level).log_internal_errors(false).with_writer(io::stderr);
+    let started = match format {
+        LogFormat::Text => log.with_ansi(false).try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+    if let Err(error) = started {
+        tracing::debug!(error, "somebody else logs already");
+    }
+}
+
+fn of_file(file: Option<&Path>) -> String {
+    file.map(|file| format!(" {}", file.display())).unwrap_or_default()
+}

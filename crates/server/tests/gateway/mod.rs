@@ -1,0 +1,172 @@
+//! A real `codespace-mcp` of a test, spoken to as an agent's client speaks to it: JSON-RPC in lines over its stdio.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use codespace_testkit::fixture::{Ground, WORKSPACE};
+use codespace_testkit::programs;
+use serde_json::{Value, json};
+
+/// Nothing in a test takes longer, unless it hangs.
+pub const SOON: Duration = Duration::from_secs(60);
+
+pub const WORKER: &[&str] = &["--runner", "uds"];
+pub const IN_PROCESS: &[&str] = &["--runner", "in-process"];
+
+/// The program, which may be running.
+pub struct Gateway {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    next_id: u64,
+    /// What came while something else was waited for.
+    pub told: Vec<Value>,
+}
+
+/// Where it runs: a workspace with a registry.
+pub struct Place {
+    pub ground: Ground,
+    pub config: PathBuf,
+    helper: PathBuf,
+}
+
+impl Place {
+    /// `None` is a skip, which has been told.
+    pub fn new() -> Option<Self> {
+        let helper = programs::built("codespace-linux-sandbox", "codespace-linux-sandbox", None);
+        programs::built("codespace-runner", "codespace-runner", None);
+        let ground = Ground::new();
+        let config = ground.private().join("registry.json");
+        let registry = json!({"workspaces": {WORKSPACE: {"root": ground.workspace(), "max_processes": 600}}});
+        std::fs::write(&config, registry.to_string()).expect("to write the registry");
+        Some(Self { ground, config, helper })
+    }
+
+    /// Starts one with these flags and the registry, not greeted yet.
+    pub fn start(&mut self, flags: &[&str]) -> Gateway {
+        let config = self.config.to_str().expect("a path");
+        let gateway = Gateway::start(&[flags, &["--config", config]].concat(), &self.ground.workspace(), &self.helper);
+        self.ground.survivors.watch_runner(i32::try_from(gateway.pid()).expect("a pid"));
+        gateway
+    }
+
+    /// Starts and greets one.
+    pub fn greeted(&mut self, flags: &[&str]) -> Gateway {
+        self.start(flags).greeted()
+    }
+
+    pub fn assert_nothing_is_left(&self, when: &str) {
+        let left = self.ground.survivors.wait_until_nothing_is_left(&[], Duration::from_secs(2));
+        assert!(left.is_empty(), "{when}: left behind: {left:#?}");
+    }
+}
+
+impl Gateway {
+    /// Starts one, not greeted yet.
+    #[expect(clippy::disallowed_methods, reason = "the gateway itself; it ends with its stdin, which the test holds")]
+    pub fn start(flags: &[&str], directory: &Path, helper: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_codespace-mcp"));
+        command.args(flags).env("CODESPACE_LINUX_SANDBOX_BIN", helper).current_dir(directory);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("to start codespace-mcp");
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().expect("its stdout"));
+        std::thread::spawn(move || {
+            for line in output.lines() {
+                let Ok(line) = line else { return };
+                let message = serde_json::from_str(&line).expect("a line of JSON");
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let input = child.stdin.take();
+        Self { child, input, lines, next_id: 1, told: Vec::new() }
+    }
+
+    /// Greets it.
+    pub fn greeted(mut self) -> Self {
+        let client = json!({"name": "test", "version": "0"});
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+        let init = self.call("initialize", &hello);
+        assert_eq!(init["result"]["protocolVersion"], "2025-06-18", "{init}");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        self
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn send(&mut self, message: &Value) {
+        let input = self.input.as_mut().expect("an open stdin");
+        writeln!(input, "{message}").expect("to write to codespace-mcp");
+    }
+
+    /// Sends a request; its id.
+    pub fn ask(&mut self, method: &str, params: &Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(id)
+    }
+
+    /// Waits for the answer to `id`.
+    pub fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.lines.recv_timeout(SOON).expect("an answer in time");
+            if message["id"] == json!(id) {
+                return message;
+            }
+            self.told.push(message);
+        }
+    }
+
+    /// Calls a tool; the whole result.
+    pub fn tool(&mut self, name: &str, arguments: &Value) -> Value {
+        let answer = self.call("tools/call", &json!({"name": name, "arguments": arguments}));
+        assert!(answer.get("error").is_none(), "{name}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool that is to succeed; its structured result.
+    pub fn done(&mut self, name: &str, arguments: &Value) -> Value {
+        let result = self.tool(name, arguments);
+        assert_ne!(result["isError"], true, "{name}: {result}");
+        result["structuredContent"].clone()
+    }
+
+    /// Waits until the output of a process has `text`.
+    pub fn wait_for_output(&mut self, process_id: &Value, text: &str) {
+        let mut cursor = json!(0);
+        let mut seen = String::new();
+        while !seen.contains(text) {
+            let read = json!({"process_id": process_id, "cursor": cursor, "wait_ms": 10_000});
+            let read = self.done("read_process", &read);
+            seen.push_str(read["chunk"].as_str().expect("a chunk"));
+            assert!(read["eof"] == false || seen.contains(text), "{seen:?} has no {text:?}");
+            cursor = read["cursor"].clone();
+        }
+    }
+
+    /// Closes its stdin, as a client does that leaves, and waits for its end.
+    pub fn leave(mut self) -> std::process::ExitStatus {
+        drop(self.input.take());
+        self.child.wait().expect("its end")
+    }
+
+    /// Ends it at once.
+    pub fn kill(mut self) {
+        self.child.kill().expect("to end codespace-mcp");
+        self.child.wait().expect("its end");
+    }
+}
