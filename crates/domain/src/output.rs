@@ -65,6 +65,9 @@ pub struct ReadRequest {
     /// How the bytes come.
     #[serde(default)]
     pub encoding: Encoding,
+    /// Only look: under `on_full: "wait"` these bytes do not count as read, so that whoever watches makes no room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub peek: bool,
 }
 
 impl ReadRequest {
@@ -78,6 +81,7 @@ impl ReadRequest {
             stream: StreamSelection::Combined,
             tail_bytes: None,
             encoding: Encoding::Utf8,
+            peek: false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Processes as MCP resources: `process://<process_id>/output`, `/stdout`, `/stderr` and `/status`, with subscriptions.
 //!
-//! A read brings the latest bytes. A subscription only says that there is something new; it looks at the status and never
-//! at the output, since whoever reads output makes room for more of it.
+//! A read brings the latest bytes and, as a look from aside, does not count as one. A subscription only says that there is
+//! something new.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,6 +86,7 @@ pub(crate) async fn read(runner: &Client, uri: &str) -> Result<ReadResourceRespo
                 stream,
                 tail_bytes: Some(LATEST_BYTES),
                 max_bytes: LATEST_BYTES,
+                peek: true,
                 ..ReadRequest::new(process_id)
             };
             let reply = runner.read_process(read).await.map_err(of_runner)?;

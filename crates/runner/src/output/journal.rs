@@ -186,6 +186,7 @@ impl Journal {
             closed,
         };
         let (slice, label) = match labels {
+            Labels::AsAsked if request.peek => (state.kept.peek(&wanted), None),
             Labels::AsAsked if request.tail_bytes.is_some() => (state.kept.read_tail(&wanted), None),
             Labels::AsAsked => (state.kept.read(&wanted), None),
             Labels::OneAtATime => state.kept.read_one_label(&wanted),

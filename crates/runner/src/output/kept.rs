@@ -164,6 +164,11 @@ impl Kept {
         slice
     }
 
+    /// As [`Kept::read`], but nothing counts as given.
+    pub(super) fn peek(&self, wanted: &Wanted) -> Slice {
+        self.look(wanted).0
+    }
+
     /// As [`Kept::read`], by somebody who looks at the end alone: what was skipped for that counts as read by nobody.
     pub(super) fn read_tail(&mut self, wanted: &Wanted) -> Slice {
         let (slice, begin) = self.look(wanted);

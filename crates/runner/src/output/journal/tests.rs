@@ -221,6 +221,23 @@ async fn who_looks_at_the_tail_alone_has_not_read_what_lies_before_it() {
 }
 
 #[tokio::test]
+async fn who_only_peeks_sees_all_and_has_read_nothing() {
+    let journal = Journal::new(10, OnFull::Wait);
+    journal.append(Stream::Stdout, b"0123456789");
+    let mut room = pin!(journal.room(50));
+    for peek in [
+        ReadRequest { peek: true, ..request() },
+        ReadRequest { peek: true, tail_bytes: Some(10), ..request() },
+        ReadRequest { peek: true, wait_ms: FAR, ..request() },
+    ] {
+        assert_eq!(text(&journal, &peek).await, ("0123456789".into(), 10, false));
+        assert!(now(room.as_mut()).is_pending(), "{peek:?} made room");
+    }
+    assert_eq!(journal.read(&request()).await.unwrap().cursor, 10);
+    assert_eq!(room.await.bytes(), 10);
+}
+
+#[tokio::test]
 async fn a_tail_of_text_begins_with_a_whole_character_and_a_tail_of_bytes_where_it_was_asked_to() {
     let journal = journal();
     journal.append(Stream::Stdout, "é€".as_bytes());
