@@ -1,7 +1,7 @@
 //! The Runner behind the gateway: one inside this process, or an independent one behind its socket.
 //!
 //! Each MCP session has a [`Client`] of its own, so that a process whose lifetime is the connection ends with the session
-//! that started it. A socket that was lost is connected to anew at the next call: the Runner may have been restarted.
+//! that started it. A connection that was lost is made anew at the next call: the Runner may have been restarted.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,8 @@ use codespace_domain::{ClientInfo, ErrorCode, Request, RunnerError, SubscribeReq
 use codespace_runner::uds::UdsClient;
 use codespace_runner::{InProcessRunner, Pending, Runner, Session, Subscribing};
 
+use crate::worker::Worker;
+
 /// Where the Runner is.
 #[derive(Clone)]
 pub enum Backend {
@@ -17,6 +19,8 @@ pub enum Backend {
     InProcess(InProcessRunner),
     /// Behind this socket.
     Socket(PathBuf),
+    /// A private one behind a socket.
+    Worker(Arc<Worker>),
 }
 
 /// One session's way to the Runner. Dropping it ends the processes whose lifetime it is.
@@ -29,10 +33,16 @@ pub enum Client {
 
 /// A connection that is made when it is needed, and again when it was lost.
 pub struct Connection {
-    path: PathBuf,
+    way: Way,
     open: Mutex<Option<Arc<UdsClient>>>,
     /// One at a time connects; the others use what it got.
     connecting: tokio::sync::Mutex<()>,
+}
+
+/// Whom to connect to.
+enum Way {
+    Socket(PathBuf),
+    Worker(Arc<Worker>),
 }
 
 impl Backend {
@@ -40,12 +50,16 @@ impl Backend {
     pub fn client(&self) -> Client {
         match self {
             Self::InProcess(runner) => Client::InProcess(runner.session()),
-            Self::Socket(path) => Client::Socket(Arc::new(Connection {
-                path: path.clone(),
-                open: Mutex::new(None),
-                connecting: tokio::sync::Mutex::new(()),
-            })),
+            Self::Socket(path) => Client::over(Way::Socket(path.clone())),
+            Self::Worker(worker) => Client::over(Way::Worker(Arc::clone(worker))),
         }
+    }
+}
+
+impl Client {
+    fn over(way: Way) -> Self {
+        let connecting = tokio::sync::Mutex::new(());
+        Self::Socket(Arc::new(Connection { way, open: Mutex::new(None), connecting }))
     }
 }
 
@@ -88,7 +102,10 @@ impl Connection {
         }
         let name = "codespace-mcp".to_owned();
         let client = ClientInfo { name, version: env!("CARGO_PKG_VERSION").to_owned() };
-        let client = Arc::new(UdsClient::connect(&self.path, client).await?);
+        let client = Arc::new(match &self.way {
+            Way::Socket(path) => UdsClient::connect(path, client).await?,
+            Way::Worker(worker) => worker.connect(client).await?,
+        });
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&client));
         Ok(client)
     }

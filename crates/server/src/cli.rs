@@ -44,6 +44,16 @@ pub struct Cli {
     pub log_format: LogFormat,
 }
 
+impl Cli {
+    /// Where commands run, also where that was not said.
+    pub fn runner(&self) -> RunnerChoice {
+        self.runner.unwrap_or(match self.runner_socket {
+            Some(_) => RunnerChoice::Uds,
+            None => RunnerChoice::InProcess,
+        })
+    }
+}
+
 /// The form of the log lines.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 #[expect(missing_docs, reason = "the words are the meaning")]

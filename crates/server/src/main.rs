@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use codespace_server::cli::Cli;
+use codespace_server::cli::{Cli, RunnerChoice};
 use codespace_server::run::{RunError, run};
 use nix::sys::signal::SigSet;
 
@@ -24,8 +24,11 @@ fn main() -> ExitCode {
 fn start(cli: Cli) -> Result<(), RunError> {
     // 1. A caller may have blocked signals; they would never come, and everything started here would inherit that.
     SigSet::all().thread_unblock().map_err(|errno| RunError::host("unblock signals", errno.into()))?;
-    // 2. What loses its parent comes to the Runner, from the first process that it starts on.
-    codespace_runner::become_subreaper().map_err(|error| RunError::host("become a subreaper", error))?;
+    // 2. What loses its parent comes to the Runner, from the first process that it starts on. Where the Runner is another
+    //    process, it does that itself; here nobody would reap what came.
+    if cli.runner() == RunnerChoice::InProcess {
+        codespace_runner::become_subreaper().map_err(|error| RunError::host("become a subreaper", error))?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

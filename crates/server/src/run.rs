@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use codespace_domain::{RunnerError, StopRequest};
 use codespace_runner::registry::{HostDisk, Registry, RegistryError};
@@ -114,28 +115,24 @@ async fn stdio(owned: &Owned, signals: &mut Signals) -> Result<(), RunError> {
 /// The Runner, and whether it is ours to end.
 enum Owned {
     InProcess(InProcessRunner),
-    Worker(Box<Worker>),
+    Worker(Arc<Worker>),
     Independent(PathBuf),
 }
 
 impl Owned {
     async fn start(cli: &Cli) -> Result<Self, RunError> {
-        let choice = cli.runner.unwrap_or(match cli.runner_socket {
-            Some(_) => RunnerChoice::Uds,
-            None => RunnerChoice::InProcess,
-        });
-        match (choice, &cli.runner_socket) {
+        match (cli.runner(), &cli.runner_socket) {
             (RunnerChoice::InProcess, Some(_)) => Err(RunError::Contradiction("in this process and behind a socket")),
             (RunnerChoice::InProcess, None) => Ok(Self::InProcess(in_process(cli.config.as_deref()).await?)),
             (RunnerChoice::Uds, Some(socket)) => Ok(Self::Independent(socket.clone())),
-            (RunnerChoice::Uds, None) => Ok(Self::Worker(Box::new(Worker::start(cli.config.as_deref()).await?))),
+            (RunnerChoice::Uds, None) => Ok(Self::Worker(Arc::new(Worker::start(cli.config.as_deref()).await?))),
         }
     }
 
     fn backend(&self) -> Backend {
         match self {
             Self::InProcess(runner) => Backend::InProcess(runner.clone()),
-            Self::Worker(worker) => Backend::Socket(worker.socket().to_owned()),
+            Self::Worker(worker) => Backend::Worker(Arc::clone(worker)),
             Self::Independent(socket) => Backend::Socket(socket.clone()),
         }
     }

@@ -1,27 +1,36 @@
 //! A private Runner in a process of its own: started here, reached by a socket that nobody else knows, and ended with us.
 //!
 //! What ties it to us is the pipe that is its stdin (`serve --until-stdin-closes`): the kernel closes our end of it however
-//! we die, and the worker then ends everything that it started, and itself.
+//! we die, and the worker then ends everything that it started, and itself. One that dies takes what it started with it;
+//! the next call gets a new one.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use codespace_domain::ClientInfo;
+use codespace_domain::{ClientInfo, ErrorCode, RunnerError};
 use codespace_runner::uds::{ConnectError, UdsClient};
 use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long it may take until it listens; its sandbox is tried first.
 const START_DEADLINE: Duration = Duration::from_secs(20);
 /// How long it may take for the ends of everything.
 const END_DEADLINE: Duration = Duration::from_secs(15);
+/// How long a worker whose socket is dead may take to be dead itself.
+const DEATH_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A worker. It ends when this is dropped; [`Worker::end`] also waits for that.
-pub(crate) struct Worker {
-    child: Child,
+pub struct Worker {
+    program: PathBuf,
+    config: Option<PathBuf>,
     socket: PathBuf,
+    /// None once it was ended. Locked while one is started, so that there is never a second.
+    running: Mutex<Option<Child>>,
     /// Goes with us, and with it the socket's place.
     _directory: tempfile::TempDir,
 }
@@ -44,33 +53,44 @@ impl Worker {
     /// What kept it from listening; its own words are on stderr.
     pub(crate) async fn start(config: Option<&Path>) -> Result<Self, WorkerError> {
         let program = std::env::current_exe().unwrap_or_default().with_file_name("codespace-runner");
-        let failed = |source| WorkerError::Spawn { program: program.clone(), source };
-        let directory = tempfile::Builder::new().prefix("codespace-mcp-").tempdir().map_err(failed)?;
-        // The Runner makes the directory of its socket itself, and private.
-        let socket = directory.path().join("private/runner.sock");
-        let mut command = Command::new(&program);
-        command.args(["serve", "--until-stdin-closes", "--socket"]).arg(&socket);
-        if let Some(config) = config {
-            command.arg("--config").arg(config);
-        }
-        // A stop of our own is not the worker's to see: a Ctrl-C goes to the whole process group.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
-        // It starts no command by itself, and is tied to us by its stdin.
-        let child = command.spawn().map_err(failed)?;
-        let mut worker = Self { child, socket, _directory: directory };
-        worker.until_it_listens().await?;
+        let private = Permissions::from_mode(0o700);
+        let directory = tempfile::Builder::new().prefix("codespace-mcp-").permissions(private).tempdir();
+        let directory = directory.map_err(|source| WorkerError::Spawn { program: program.clone(), source })?;
+        let socket = directory.path().join("runner.sock");
+        let config = config.map(Path::to_owned);
+        let worker = Self { program, config, socket, running: Mutex::default(), _directory: directory };
+        *worker.running.lock().await = Some(worker.launch().await?);
         Ok(worker)
     }
 
-    /// Where it listens.
-    pub(crate) fn socket(&self) -> &Path {
-        &self.socket
+    /// A connection to the worker, which is started anew where it has died.
+    ///
+    /// # Errors
+    /// `RUNNER_STOPPING` after [`Worker::end`]; else what kept it from starting or answering.
+    pub(crate) async fn connect(&self, client: ClientInfo) -> Result<UdsClient, RunnerError> {
+        let mut running = self.running.lock().await;
+        let Some(child) = running.as_mut() else {
+            return Err(RunnerError::new(ErrorCode::RunnerStopping, "reach the private Runner: it is being ended"));
+        };
+        let error = match UdsClient::connect(&self.socket, client.clone()).await {
+            Ok(connected) => return Ok(connected),
+            Err(error) => error,
+        };
+        // The kernel closes the sockets of one that dies a moment before it tells its parent.
+        let Ok(Ok(status)) = timeout(DEATH_DEADLINE, child.wait()).await else { return Err(error.into()) };
+        tracing::warn!(%status, "the private Runner has died, and what it ran with it; starting another one");
+        *child = self.launch().await.map_err(|error| {
+            RunnerError::new(ErrorCode::ResourceUnavailable, error.to_string())
+                .with_hint("its log on stderr says why; restart codespace-mcp if it does not come back")
+        })?;
+        Ok(UdsClient::connect(&self.socket, client).await?)
     }
 
     /// Ends it with everything that it started, and waits for that.
-    pub(crate) async fn end(mut self: Box<Self>) {
-        drop(self.child.stdin.take());
-        match timeout(END_DEADLINE, self.child.wait()).await {
+    pub(crate) async fn end(&self) {
+        let Some(mut child) = self.running.lock().await.take() else { return };
+        drop(child.stdin.take());
+        match timeout(END_DEADLINE, child.wait()).await {
             Ok(Ok(status)) if status.success() => {}
             Ok(Ok(status)) => tracing::warn!(%status, "the private Runner failed"),
             Ok(Err(error)) => tracing::warn!(%error, "failed to wait for the private Runner"),
@@ -78,15 +98,26 @@ impl Worker {
         }
     }
 
-    async fn until_it_listens(&mut self) -> Result<(), WorkerError> {
+    /// Starts the process, and waits until it listens.
+    async fn launch(&self) -> Result<Child, WorkerError> {
+        let mut command = Command::new(&self.program);
+        command.args(["serve", "--until-stdin-closes", "--socket"]).arg(&self.socket);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        // A stop of our own is not the worker's to see: a Ctrl-C goes to the whole process group.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        // It starts no command by itself, and is tied to us by its stdin.
+        let spawned = command.spawn();
+        let mut child = spawned.map_err(|source| WorkerError::Spawn { program: self.program.clone(), source })?;
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             let client = ClientInfo { name: "codespace-mcp".into(), version: env!("CARGO_PKG_VERSION").into() };
             let error = match UdsClient::connect(&self.socket, client).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(child),
                 Err(error) => error,
             };
-            if let Ok(Some(status)) = self.child.try_wait() {
+            if let Ok(Some(status)) = child.try_wait() {
                 return Err(WorkerError::Ended(format!("it has ended ({status})")));
             }
             if Instant::now() > deadline {

@@ -59,6 +59,12 @@ impl Listener {
         Ok(Self { socket, place, foreign: TurnedAway::new() })
     }
 
+    /// For a path that nobody will come back to: the lock goes with the socket, and the directory too where nothing else
+    /// is in it.
+    pub fn for_once(&mut self) {
+        self.place.for_once();
+    }
+
     /// The socket's absolute path.
     pub fn path(&self) -> &Path {
         self.place.path()

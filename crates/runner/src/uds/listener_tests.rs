@@ -34,6 +34,23 @@ async fn a_missing_directory_is_made_private_and_so_is_the_socket() {
 }
 
 #[tokio::test]
+async fn a_place_for_once_leaves_nothing_and_takes_nothing_that_is_not_its_own() {
+    let (directory, _) = private();
+    for (name, also_there) in [("alone", false), ("shared", true)] {
+        let place = directory.path().join(name);
+        let mut listener = Listener::bind(&place.join("runner.sock")).unwrap();
+        let lock = listener.lock_path().to_owned();
+        if also_there {
+            std::fs::write(place.join("mine"), "").unwrap();
+        }
+        listener.for_once();
+        drop(listener);
+        assert!(!lock.exists());
+        assert_eq!((place.exists(), place.join("mine").exists()), (also_there, also_there));
+    }
+}
+
+#[tokio::test]
 async fn a_directory_that_others_can_enter_is_refused_and_left_as_it_is() {
     for open in [0o755, 0o710, 0o701, 0o1777] {
         let (directory, socket) = private();

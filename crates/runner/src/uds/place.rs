@@ -2,7 +2,7 @@
 //!
 //! Whose the path is, is decided by a lock that the kernel gives up with its holder's death, never by trying to connect:
 //! two starts at the same moment would both find the old socket dead, and the second would unlink the first one's new
-//! socket. The lock file stays for good, because a removed one could be locked by two (one through the old inode).
+//! socket. The lock file stays for the next Runner, unless the place was for one alone.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -28,6 +28,8 @@ pub(super) struct Place {
     lock_path: PathBuf,
     /// Device and inode of the socket that was made here; none where a service manager has made it.
     made: Option<(u64, u64)>,
+    /// Whether nobody else will ever want this place.
+    for_once: bool,
     _lock: Flock<File>,
 }
 
@@ -63,7 +65,7 @@ impl Place {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(BindError::Listen { path, source }),
         }
-        Ok(Self { path, lock_path, made: None, _lock: lock })
+        Ok(Self { path, lock_path, made: None, for_once: false, _lock: lock })
     }
 
     /// Takes the path of a socket that somebody else has made and will remove. It must be there, and be ours alone.
@@ -88,7 +90,7 @@ impl Place {
         if mode & 0o077 != 0 {
             return Err(BindError::SocketOpenToOthers { path, mode });
         }
-        Ok(Self { path, lock_path, made: None, _lock: lock })
+        Ok(Self { path, lock_path, made: None, for_once: false, _lock: lock })
     }
 
     /// Remembers the socket that is at the path now as the one to remove in the end.
@@ -96,6 +98,11 @@ impl Place {
         let found = std::fs::symlink_metadata(&self.path)?;
         self.made = Some((found.dev(), found.ino()));
         Ok(())
+    }
+
+    /// In the end, removes the lock too, and the directory where nothing else is in it.
+    pub(super) fn for_once(&mut self) {
+        self.for_once = true;
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -113,6 +120,11 @@ impl Drop for Place {
         let is_ours = std::fs::symlink_metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == made);
         if is_ours && let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(socket = %self.path.display(), %error, "failed to remove the socket");
+        }
+        if self.for_once {
+            // While we hold it: who waits for it sees that it is no longer there. A directory that is in use stays.
+            drop(std::fs::remove_file(&self.lock_path));
+            drop(self.path.parent().map(std::fs::remove_dir));
         }
     }
 }

@@ -1,9 +1,14 @@
 //! A real `codespace-mcp` of a test, spoken to as an agent's client speaks to it: JSON-RPC in lines over its stdio.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
+pub mod http;
+
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -20,7 +25,8 @@ pub const IN_PROCESS: &[&str] = &["--runner", "in-process"];
 /// The program, which may be running.
 pub struct Gateway {
     child: Child,
-    input: Option<ChildStdin>,
+    /// Its stdin and stdout, as some clients give it: both ends of it go at once with [`Gateway::vanish`].
+    stdio: UnixStream,
     lines: Receiver<Value>,
     next_id: u64,
     /// What came while something else was waited for.
@@ -48,8 +54,14 @@ impl Place {
 
     /// Starts one with these flags and the registry, not greeted yet.
     pub fn start(&mut self, flags: &[&str]) -> Gateway {
+        self.start_with(flags, Stdio::null())
+    }
+
+    /// The same; what it logs goes to `stderr`.
+    pub fn start_with(&mut self, flags: &[&str], stderr: Stdio) -> Gateway {
         let config = self.config.to_str().expect("a path");
-        let gateway = Gateway::start(&[flags, &["--config", config]].concat(), &self.ground.workspace(), &self.helper);
+        let flags = [flags, &["--config", config]].concat();
+        let gateway = Gateway::start_with(&flags, &self.ground.workspace(), &self.helper, stderr);
         self.ground.survivors.watch_runner(i32::try_from(gateway.pid()).expect("a pid"));
         gateway
     }
@@ -60,21 +72,35 @@ impl Place {
     }
 
     pub fn assert_nothing_is_left(&self, when: &str) {
-        let left = self.ground.survivors.wait_until_nothing_is_left(&[], Duration::from_secs(2));
+        self.assert_only(&[], when);
+    }
+
+    /// Nothing but these and what is below them.
+    pub fn assert_only(&self, explained: &[i32], when: &str) {
+        let left = self.ground.survivors.wait_until_nothing_is_left(explained, Duration::from_secs(2));
         assert!(left.is_empty(), "{when}: left behind: {left:#?}");
     }
 }
 
 impl Gateway {
     /// Starts one, not greeted yet.
-    #[expect(clippy::disallowed_methods, reason = "the gateway itself; it ends with this fixture")]
     pub fn start(flags: &[&str], directory: &Path, helper: &Path) -> Self {
+        Self::start_with(flags, directory, helper, Stdio::null())
+    }
+
+    /// The same; what it logs goes to `stderr`.
+    #[expect(clippy::disallowed_methods, reason = "the gateway itself; it ends with this fixture")]
+    pub fn start_with(flags: &[&str], directory: &Path, helper: &Path, stderr: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_codespace-mcp"));
         command.args(flags).env("CODESPACE_LINUX_SANDBOX_BIN", helper).current_dir(directory);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("to start codespace-mcp");
+        let (stdio, its) = UnixStream::pair().expect("a pair of sockets");
+        let same = its.try_clone().expect("a copy");
+        command.stdin(OwnedFd::from(its)).stdout(OwnedFd::from(same)).stderr(stderr);
+        let child = command.spawn().expect("to start codespace-mcp");
+        // Ours of its ends, or we would never see that it has closed them.
+        drop(command);
         let (sender, lines) = channel();
-        let output = BufReader::new(child.stdout.take().expect("its stdout"));
+        let output = BufReader::new(stdio.try_clone().expect("a copy"));
         std::thread::spawn(move || {
             for line in output.lines() {
                 let Ok(line) = line else { return };
@@ -84,8 +110,7 @@ impl Gateway {
                 }
             }
         });
-        let input = child.stdin.take();
-        Self { child, input, lines, next_id: 1, told: Vec::new() }
+        Self { child, stdio, lines, next_id: 1, told: Vec::new() }
     }
 
     /// Greets it.
@@ -103,8 +128,7 @@ impl Gateway {
     }
 
     pub fn send(&mut self, message: &Value) {
-        let input = self.input.as_mut().expect("an open stdin");
-        writeln!(input, "{message}").expect("to write to codespace-mcp");
+        writeln!(self.stdio, "{message}").expect("to write to codespace-mcp");
     }
 
     /// Sends a request; its id.
@@ -160,7 +184,13 @@ impl Gateway {
 
     /// Closes its stdin, as a client does that leaves, and waits for its end.
     pub fn leave(mut self) -> std::process::ExitStatus {
-        drop(self.input.take());
+        self.stdio.shutdown(Shutdown::Write).expect("to close its stdin");
+        self.child.wait().expect("its end")
+    }
+
+    /// What it sees of a client that was killed: both its stdin and its stdout are gone. Waits for its end.
+    pub fn vanish(mut self) -> std::process::ExitStatus {
+        self.stdio.shutdown(Shutdown::Both).expect("to close its stdio");
         self.child.wait().expect("its end")
     }
 

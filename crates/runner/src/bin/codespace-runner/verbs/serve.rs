@@ -71,7 +71,11 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
 
     // 3. The socket, before the Runner: where another one holds it, nothing has been started. A client that comes early
     //    waits in the socket's queue.
-    let listener = args.given.listen(&args.socket)?;
+    let mut listener = args.given.listen(&args.socket)?;
+    if args.until_stdin_closes {
+        // Whoever has started us is the only one who knows the path.
+        listener.for_once();
+    }
 
     // 4. The Runner, which keeps all of this out of every sandbox: whoever reached the socket could start anything.
     let mut config = RunnerConfig::new(registry);
