@@ -15,5 +15,6 @@ mod progress;
 mod resources;
 pub mod run;
 mod say;
+mod stdio;
 pub mod tools;
 mod worker;

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use codespace_domain::{RunnerError, StopRequest};
 use codespace_runner::registry::{HostDisk, Registry, RegistryError};
 use codespace_runner::{InProcessRunner, Runner as _, RunnerConfig};
-use rmcp::ServiceExt as _;
-use rmcp::service::QuitReason;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -18,6 +16,7 @@ use crate::cli::{Cli, LogFormat, RunnerChoice};
 use crate::gateway::Gateway;
 use crate::http::token::{TOKEN_VARIABLE, Token, TokenError};
 use crate::http::{self, HttpConfig};
+use crate::stdio;
 use crate::worker::{Worker, WorkerError};
 
 /// Why there is no server. The words finish "failed to ...".
@@ -89,27 +88,16 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
             let config = HttpConfig { allowed_hosts: cli.allow_host, token };
             http::serve(listener, owned.backend(), config, signals.any()).await.map_err(failed)
         }
-        None => stdio(&owned, &mut signals).await,
+        None => {
+            let gateway = Gateway::new(owned.backend().client(), |_| false, None);
+            tokio::select! {
+                served = stdio::serve(gateway) => served.map_err(|error| RunError::host("serve over stdio", error)),
+                () = signals.any() => Ok(()),
+            }
+        }
     };
     owned.end().await;
     served
-}
-
-/// One client, which has started this process: when it closes our stdin, we end.
-async fn stdio(owned: &Owned, signals: &mut Signals) -> Result<(), RunError> {
-    let gateway = Gateway::new(owned.backend().client(), |_| false, None);
-    let serving = async {
-        match gateway.serve(rmcp::transport::stdio()).await {
-            Ok(session) => session.waiting().await.map_err(io::Error::other),
-            // Whoever leaves before it has said hello wants nothing.
-            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(QuitReason::Closed),
-            Err(error) => Err(io::Error::other(error)),
-        }
-    };
-    tokio::select! {
-        served = serving => served.map(drop).map_err(|error| RunError::host("serve over stdio", error)),
-        () = signals.any() => Ok(()),
-    }
 }
 
 /// The Runner, and whether it is ours to end.

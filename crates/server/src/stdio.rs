@@ -1,0 +1,82 @@
+//! One client over stdio, which has started this process. It has left when it has closed our stdin: what it asked before
+//! that is still answered, for a few seconds. And it is gone, with nobody to answer to, when our stdout has no reader.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::gateway::Gateway;
+
+/// Serves until the client has left or is gone.
+///
+/// # Errors
+/// What broke the conversation.
+pub(crate) async fn serve(gateway: Gateway) -> io::Result<()> {
+    let conversation = async {
+        match gateway.serve(rmcp::transport::stdio()).await {
+            Ok(session) => session.waiting().await.map(drop).map_err(io::Error::other),
+            // Whoever leaves before it has said hello wants nothing.
+            Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    };
+    tokio::select! {
+        served = conversation => served,
+        () = no_reader(io::stdout().as_fd().try_clone_to_owned()?) => Ok(()),
+    }
+}
+
+/// Returns when nobody can read any more what is written there. A file always can be read.
+async fn no_reader(output: OwnedFd) {
+    // SAFETY: the value owns its descriptor, which is closed only when the AsyncFd has deregistered and drops it.
+    let watched = unsafe { AsyncFd::register_with_interest(output, Interest::WRITABLE) };
+    let Ok(output) = watched else { return std::future::pending().await };
+    while let Ok(mut ready) = output.ready(Interest::WRITABLE).await {
+        if ready.ready().is_write_closed() || ready.ready().is_error() {
+            return;
+        }
+        // "Can be written" is no news; only the next event is.
+        ready.clear_ready();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _, pipe};
+    use std::os::unix::net::UnixStream;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_pipe_or_socket_without_a_reader_is_noticed_and_one_that_is_only_full_or_emptied_is_not() {
+        let (mut reader, mut writer) = pipe().expect("a pipe");
+        let mut gone = pin!(no_reader(writer.try_clone().expect("a copy").into()));
+        writer.write_all(b"x").expect("to write");
+        reader.read_exact(&mut [0]).expect("to read");
+        tokio::task::yield_now().await;
+        assert_eq!(gone.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending);
+        drop(reader);
+        gone.await;
+
+        let (theirs, ours) = UnixStream::pair().expect("sockets");
+        let mut gone = pin!(no_reader(ours.into()));
+        theirs.shutdown(std::net::Shutdown::Write).expect("to end our stdin");
+        tokio::task::yield_now().await;
+        assert_eq!(gone.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending);
+        drop(theirs);
+        gone.await;
+    }
+
+    #[tokio::test]
+    async fn a_file_always_has_a_reader() {
+        let file = tempfile::tempfile().expect("a file");
+        let mut gone = pin!(no_reader(file.into()));
+        assert_eq!(gone.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending);
+    }
+}
