@@ -89,6 +89,7 @@ impl ServerHandler for Gateway {
             let name: String = request.name.chars().take(80).collect();
             return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
         };
+        let _under_way = self.metrics.as_ref().map(|metrics| metrics.call());
         let progress = Progress::of(&context);
         let caller =
             Caller { progress: &progress, has_session: !(self.per_request)(&context), metrics: self.metrics.as_ref() };

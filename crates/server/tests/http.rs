@@ -3,11 +3,11 @@
 
 mod gateway;
 
-use std::time::Instant;
+use std::io::Write as _;
+use std::net::TcpStream;
 
 use codespace_testkit::fixture::WORKSPACE;
-use gateway::SOON;
-use gateway::http::{Server, TOKEN};
+use gateway::http::{Server, TOKEN, call};
 use serde_json::{Value, json};
 
 #[test]
@@ -44,38 +44,39 @@ fn only_who_means_this_server_and_has_its_token_gets_in() {
 #[test]
 fn a_session_runs_commands_and_takes_its_own_with_it_when_it_is_closed() {
     let Some(server) = Server::start(&[]) else { return };
-    let client = json!({"name": "test", "version": "0"});
-    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
-    let greeted = server.post(None, &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}));
-    assert_eq!(greeted.message(1)["result"]["protocolVersion"], "2025-06-18", "{greeted:?}");
-    let session = greeted.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
-    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    assert_eq!(server.post(Some(session), &initialized).status, 202);
+    let session = server.greeted();
     let call = |id: u64, name: &str, arguments: Value| {
         let params = json!({"name": name, "arguments": arguments});
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
-        server.post(Some(session), &message).message(id)["result"]["structuredContent"].clone()
+        server.post(Some(&session), &message).message(id)["result"]["structuredContent"].clone()
     };
     let quick = call(2, "exec_command", json!({"workspace_id": WORKSPACE, "command": ["sh", "-c", "echo hi; exit 3"]}));
     assert_eq!((&quick["status"]["exit_code"], &quick["output"]["chunk"]), (&json!(3), &json!("hi\n")), "{quick}");
     let tied = json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "lifetime": "connection", "wait_ms": 0});
     assert_eq!(call(3, "exec_command", tied)["status"]["state"], "running");
 
-    let bearer = format!("Bearer {TOKEN}");
-    let head = format!(
-        "DELETE /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: {bearer}\r\nMcp-Session-Id: {session}\r\n",
-        server.host()
-    );
-    assert!(server.raw(&head, b"").status < 300);
-    let until = Instant::now() + SOON;
-    loop {
-        let metrics = server.get("/metrics", &[("Host", &server.host()), ("Authorization", &bearer)]).body;
-        if metrics.contains("codespace_ends_total{ended_by=\"connection\"} 1") {
-            assert!(metrics.contains("codespace_unconfirmed_trees_total 0"), "{metrics}");
-            break;
-        }
-        assert!(Instant::now() < until, "its end was not counted: {metrics}");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    assert!(server.close(&session).status < 300);
+    server.wait_for_metric("codespace_ends_total{ended_by=\"connection\"}", 1);
+    assert_eq!(server.metric("codespace_unconfirmed_trees_total"), 0);
     server.place.assert_nothing_is_left("after the session was closed");
+}
+
+#[test]
+fn a_closed_response_stream_gives_up_the_waiting_and_not_the_process() {
+    let Some(server) = Server::start(&[]) else { return };
+    let waits = json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "wait_ms": 600_000});
+    let body = call(1, "exec_command", &waits).to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+    let head = server.call_head("exec_command");
+    write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).expect("to send");
+    server.wait_for_metric("codespace_live", 1);
+    assert_eq!(server.metric("codespace_calls"), 1);
+    drop(stream);
+    server.wait_for_metric("codespace_calls", 0);
+    assert_eq!(server.metric("codespace_live"), 1);
+
+    let body = call(2, "terminate_workspace", &json!({"workspace_id": WORKSPACE}));
+    let ended = server.raw(&server.call_head("terminate_workspace"), body.to_string().as_bytes()).message(2);
+    assert_eq!(ended["result"]["structuredContent"]["ended"], 1, "{ended}");
+    server.place.assert_nothing_is_left("after its workspace was ended");
 }

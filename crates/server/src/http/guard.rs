@@ -33,13 +33,11 @@ impl Guard {
 
     fn host_is_ours(&self, headers: &HeaderMap, uri: &Uri) -> bool {
         let mut named = headers.get_all(header::HOST).iter();
-        let host = match (named.next(), named.next(), uri.authority()) {
-            (_, Some(_), _) => return false,
-            (Some(host), None, _) => host.to_str().unwrap_or_default(),
-            (None, None, Some(authority)) => authority.as_str(),
-            (None, None, None) => return false,
-        };
-        self.is_ours(host)
+        let (host, second, authority) = (named.next(), named.next(), uri.authority());
+        // Where both name one, both have to be ours: somebody on the way may have gone by either.
+        let both = [host.map(|host| host.to_str().unwrap_or_default()), authority.map(|authority| authority.as_str())];
+        let mut names = both.into_iter().flatten().peekable();
+        second.is_none() && names.peek().is_some() && names.all(|name| self.is_ours(name))
     }
 
     /// Only browsers send an Origin; one of ours is that of our own page.
@@ -89,7 +87,8 @@ pub(super) async fn token(State(guard): State<Arc<Guard>>, request: Request, nex
     response
 }
 
-fn refuse(status: StatusCode, why: &'static str) -> Response {
+/// An answer in words.
+pub(super) fn refuse(status: StatusCode, why: &'static str) -> Response {
     (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{why}\n")).into_response()
 }
 
@@ -136,6 +135,12 @@ mod tests {
             assert!(!guard.host_is_ours(&with(header::HOST, &[bad]), &uri), "{bad}");
         }
         assert!(!guard.host_is_ours(&HeaderMap::new(), &uri));
+        for (absolute, ours) in [("http://localhost:8080/mcp", true), ("http://evil.example/mcp", false)] {
+            let uri = Uri::from_static(absolute);
+            assert_eq!(guard.host_is_ours(&HeaderMap::new(), &uri), ours, "{absolute}");
+            assert_eq!(guard.host_is_ours(&with(header::HOST, &["localhost"]), &uri), ours, "{absolute}");
+            assert!(!guard.host_is_ours(&with(header::HOST, &["evil.example"]), &uri), "{absolute}");
+        }
         assert!(!guard.host_is_ours(&with(header::HOST, &["localhost", "evil.example"]), &uri));
     }
 

@@ -24,6 +24,8 @@ pub struct Metrics {
 
 #[derive(Default)]
 struct Counts {
+    /// Calls of tools under way.
+    calls: u64,
     starts: u64,
     live: HashSet<ProcessId>,
     /// By the contract's words for `ended_by`.
@@ -35,6 +37,12 @@ struct Counts {
 impl Metrics {
     pub(super) fn new(backend: &Backend) -> Self {
         Self { counts: Mutex::default(), watcher: backend.client() }
+    }
+
+    /// A call of a tool begins; it is over when what this returns is dropped.
+    pub(crate) fn call(self: &Arc<Self>) -> UnderWay {
+        self.with(|counts| counts.calls += 1);
+        UnderWay(Arc::clone(self))
     }
 
     /// One more was started; its end is counted when it comes.
@@ -67,6 +75,15 @@ impl Metrics {
     }
 }
 
+/// A call that is not over.
+pub(crate) struct UnderWay(Arc<Metrics>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.with(|counts| counts.calls -= 1);
+    }
+}
+
 impl Counts {
     fn ended(&mut self, process_id: ProcessId, status: Option<&ProcessStatus>) {
         self.live.remove(&process_id);
@@ -88,6 +105,7 @@ impl Counts {
         };
         let plain = |value| [(String::new(), value)];
         let ends: Vec<_> = self.ends.iter().map(|(cause, n)| (format!("{{ended_by=\"{cause}\"}}"), *n)).collect();
+        family("calls", "gauge", "Calls of tools under way.", &plain(self.calls));
         family("starts_total", "counter", "Processes started.", &plain(self.starts));
         family("ends_total", "counter", "Processes ended, by cause.", &ends);
         family("live", "gauge", "Processes that live now.", &plain(self.live.len() as u64));

@@ -2,8 +2,10 @@
 //!
 //! Whoever reaches `/mcp` runs commands, so nothing gets there without passing the [`guard`]: the right Host (a name that
 //! was made to point here is not ours), the right Origin (a web page in the same machine's browser is not our client) and
-//! the token. Bounded in every direction: connections, sessions, bodies, and the time for a request's head.
+//! the token. Bounded in every direction: connections, sessions, bodies, and the time for a
+//! request's head and for its body.
 
+mod body;
 mod guard;
 mod limits;
 pub mod metrics;
@@ -35,6 +37,8 @@ use crate::gateway::Gateway;
 
 /// Bytes of one request's body: a `write_stdin` of some MiB fits.
 const MAX_BODY: usize = 8 * 1024 * 1024;
+/// How long a peer may take for it.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
 /// Sessions at a time; one more is refused.
 const MAX_SESSIONS: usize = 256;
 /// Connections at a time; one more waits.
@@ -109,6 +113,8 @@ async fn accept(
 ) -> io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     let place = Arc::clone(connections).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
+    // An answer is small and wanted now. Without this it waits for the peer's acknowledgement of what went before.
+    stream.set_nodelay(true)?;
     Ok((stream, place))
 }
 
@@ -137,6 +143,7 @@ fn router(backend: Backend, config: HttpConfig, address: SocketAddr, sessions: C
     };
     let guarded = Router::new()
         .nest_service("/mcp", mcp)
+        .layer(axum::middleware::from_fn(body::whole))
         .route("/metrics", get(metrics::show).with_state(metrics))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&guard), guard::token));
     Router::new()

@@ -53,23 +53,23 @@ pub(super) async fn run(
 ) -> Result<ExecCommandResult, RunnerError> {
     let progress = caller.progress;
     let deadline = Instant::now() + Duration::from_millis(request.wait_ms.min(MOST_WAIT_MS));
-    if progress.is_wanted() {
-        request.wait_ms = request.wait_ms.min(ms(STEP));
-    }
+    // The wait comes after it: a call may be given up, and what it has started is counted all the same.
+    request.wait_ms = 0;
     let mut reply = runner.exec(request).await?;
     let process_id = reply.process_id;
     if let Some(metrics) = caller.metrics {
         metrics.started(process_id);
     }
 
-    // 1. The rest of the wait, in steps where somebody wants to know.
+    // 1. The wait, in steps where somebody wants to know.
+    let step = if progress.is_wanted() { STEP } else { Duration::MAX };
     while reply.status.as_ref().is_none_or(|status| status.state == State::Running) {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
         progress.tell(reply.status.as_deref()).await;
-        let wait_ms = ms(left.min(STEP)).max(1);
+        let wait_ms = ms(left.min(step)).max(1);
         reply.status = Some(runner.process_status(StatusRequest { process_id, wait_ms }).await?);
     }
     if reply.status.is_none() {

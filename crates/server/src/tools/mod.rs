@@ -7,7 +7,7 @@ pub mod call;
 pub mod exec;
 mod schema;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use codespace_domain as domain;
 use rmcp::model::{Tool, ToolAnnotations};
@@ -67,8 +67,13 @@ impl ToolName {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
     }
 
-    /// What a client is told of it.
+    /// What a client is told of it. Worked out once: schemas are long.
     pub fn definition(self) -> Tool {
+        static ALL: LazyLock<[Tool; ToolName::ALL.len()]> = LazyLock::new(|| ToolName::ALL.map(ToolName::define));
+        ALL[self as usize].clone()
+    }
+
+    fn define(self) -> Tool {
         let (input, output) = match self {
             Self::WorkspaceInfo => {
                 (schema::input::<domain::WorkspaceInfoRequest>(), schema::output::<domain::WorkspaceInfoReply>())
@@ -174,7 +179,7 @@ mod tests {
     fn every_tool_has_words_and_whole_schemas_of_objects() {
         for name in ToolName::ALL {
             let tool = name.definition();
-            assert_eq!(ToolName::find(&tool.name), Some(name));
+            assert_eq!((&*tool.name, ToolName::find(&tool.name)), (name.as_str(), Some(name)));
             assert!(tool.description.is_some_and(|words| words.len() > 20));
             for schema in [Some(&tool.input_schema), tool.output_schema.as_ref()] {
                 let schema = schema.expect("a schema");

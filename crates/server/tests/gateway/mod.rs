@@ -91,7 +91,7 @@ impl Gateway {
     /// The same; what it logs goes to `stderr`.
     #[expect(clippy::disallowed_methods, reason = "the gateway itself; it ends with this fixture")]
     pub fn start_with(flags: &[&str], directory: &Path, helper: &Path, stderr: Stdio) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_codespace-mcp"));
+        let mut command = Command::new(programs::built("codespace-mcp", "codespace-server", None));
         command.args(flags).env("CODESPACE_LINUX_SANDBOX_BIN", helper).current_dir(directory);
         let (stdio, its) = UnixStream::pair().expect("a pair of sockets");
         let same = its.try_clone().expect("a copy");
