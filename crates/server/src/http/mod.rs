@@ -143,7 +143,7 @@ fn router(backend: Backend, config: HttpConfig, address: SocketAddr, sessions: C
     };
     let guarded = Router::new()
         .nest_service("/mcp", mcp)
-        .layer(axum::middleware::from_fn(body::whole))
+        .layer(axum::middleware::from_fn_with_state(BODY_DEADLINE, body::whole))
         .route("/metrics", get(metrics::show).with_state(metrics))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&guard), guard::token));
     Router::new()

@@ -128,7 +128,23 @@ impl Gateway {
     }
 
     pub fn send(&mut self, message: &Value) {
-        writeln!(self.stdio, "{message}").expect("to write to codespace-mcp");
+        self.send_line(message.to_string().as_bytes());
+    }
+
+    /// A line as it stands.
+    pub fn send_line(&mut self, line: &[u8]) {
+        self.send_bytes(line);
+        self.send_bytes(b"\n");
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stdio.write_all(bytes).expect("to write to codespace-mcp");
+    }
+
+    /// Closes its stdin and returns all that it still says.
+    pub fn rest(self) -> Vec<Value> {
+        self.stdio.shutdown(Shutdown::Write).expect("to close its stdin");
+        self.lines.iter().collect()
     }
 
     /// Sends a request; its id.
