@@ -31,7 +31,13 @@ pub struct Answer {
 impl Server {
     /// One with a token, and with these flags besides.
     pub fn start(flags: &[&str]) -> Option<Self> {
+        Self::start_with(flags, |_| {})
+    }
+
+    /// The same; `prepare` is given the place before anything runs there.
+    pub fn start_with(flags: &[&str], prepare: impl FnOnce(&Place)) -> Option<Self> {
         let mut place = Place::new()?;
+        prepare(&place);
         let token = place.ground.private().join("token");
         std::fs::write(&token, TOKEN).expect("to write the token");
         std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).expect("to close it");
