@@ -5,6 +5,7 @@
 
 mod bytes;
 mod error;
+pub mod escape;
 mod exec;
 mod ids;
 mod output;

@@ -19,6 +19,7 @@ use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
 use tokio::task::JoinSet;
 
 use crate::backend::Client;
+use crate::say;
 
 const SCHEME: &str = "process://";
 /// The most bytes of output in one resource.
@@ -52,8 +53,7 @@ fn parse(uri: &str) -> Result<(ProcessId, Part), ErrorData> {
 pub(crate) async fn list(runner: &Client) -> Result<ListResourcesResult, ErrorData> {
     let processes = runner.list_processes(ListRequest::default()).await.map_err(of_runner)?.processes;
     let resources = processes.iter().map(|status| {
-        let words: Vec<String> = status.command.iter().map(|word| word.to_text().into_owned()).collect();
-        let name: String = words.join(" ").chars().take(120).collect();
+        let name = say::command(&status.command);
         Resource::new(format!("{SCHEME}{}/output", status.process_id), name)
             .with_description(format!("output of {} in {}", status.process_id, status.workspace_id))
             .with_mime_type("text/plain")

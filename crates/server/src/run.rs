@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use codespace_domain::escape::escape;
 use codespace_domain::{RunnerError, StopRequest};
 use codespace_runner::registry::{HostDisk, Registry, RegistryError};
 use codespace_runner::{InProcessRunner, Runner as _, RunnerConfig};
@@ -64,9 +65,9 @@ impl RunError {
 
     /// On stderr, once.
     pub fn complain(&self) {
-        let hint = self.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        let hint = self.hint().map(|hint| format!("hint: {}\n", escape(&hint))).unwrap_or_default();
         // What cannot be said there can be said nowhere.
-        drop(write!(io::stderr(), "codespace-mcp: failed to {self}\n{hint}"));
+        drop(write!(io::stderr(), "codespace-mcp: failed to {}\n{hint}", escape(&self.to_string())));
     }
 }
 

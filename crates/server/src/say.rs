@@ -1,14 +1,20 @@
 //! The same results in words: what a model reads. How it ended comes first, then the output, then how to read on.
+//!
+//! Clients show these words to people too, on terminals: but for output, text of others is escaped.
 
 use std::fmt::Write as _;
 
+use codespace_domain::escape::{argument, escape};
 use codespace_domain::{
-    EndedBy, ProcessStatus, ReadReply, RunnerError, State, Termination, WorkspaceInfo, WorkspaceInfoReply,
+    ByteString, EndedBy, ProcessStatus, ReadReply, RunnerError, State, Termination, WorkspaceInfo, WorkspaceInfoReply,
 };
 
 use serde::Serialize;
 
 use crate::tools::exec::ExecCommandResult;
+
+/// Characters of a command that are told.
+const MOST_OF_A_COMMAND: usize = 120;
 
 /// Of `exec_command`.
 pub(crate) fn exec(result: &ExecCommandResult) -> String {
@@ -87,7 +93,7 @@ pub(crate) fn list(processes: &[ProcessStatus]) -> String {
     }
     processes
         .iter()
-        .map(|status| format!("{} ({}): {}", status_line(status), status.workspace_id, command(status)))
+        .map(|status| format!("{} ({}): {}", status_line(status), status.workspace_id, command(&status.command)))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -104,9 +110,9 @@ pub(crate) fn workspaces(reply: &WorkspaceInfoReply) -> String {
 
 /// A refusal.
 pub(crate) fn error(error: &RunnerError) -> String {
-    let mut words = format!("{}: failed to {}", error.code.as_str(), error.message);
+    let mut words = format!("{}: failed to {}", error.code.as_str(), escape(&error.message));
     if let Some(hint) = &error.hint {
-        write!(words, "\nhint: {hint}").ok();
+        write!(words, "\nhint: {}", escape(hint)).ok();
     }
     words
 }
@@ -116,7 +122,7 @@ fn workspace(name: &str, info: &WorkspaceInfo) -> String {
     let mut words = format!(
         "{name}{} at {}, sandbox {}, network {}",
         word(&info.profile),
-        info.root.to_text(),
+        escape(&info.root.to_text()),
         word(&execution.sandbox),
         word(&execution.network)
     );
@@ -156,20 +162,20 @@ fn status_line(status: &ProcessStatus) -> String {
     if let Some(tree) = &status.tree {
         if !tree.confirmed {
             let why = tree.detail.as_deref().unwrap_or("the time for it ran out");
-            write!(line, "; WARNING: it was not seen that nothing of it is left: {why}").ok();
+            write!(line, "; WARNING: it was not seen that nothing of it is left: {}", escape(why)).ok();
         } else if tree.leftovers > 0 {
             write!(line, "; {} processes that it left running were ended", tree.leftovers).ok();
         }
     }
     for finding in &status.policy_findings {
-        write!(line, "; {finding}").ok();
+        write!(line, "; {}", escape(finding)).ok();
     }
     line
 }
 
 fn signal(status: &ProcessStatus) -> String {
     let Some(signal) = &status.signal else { return "unknown".to_owned() };
-    signal.name.as_ref().map_or_else(|| signal.number.to_string(), |name| format!("SIG{name}"))
+    signal.name.as_ref().map_or_else(|| signal.number.to_string(), |name| format!("SIG{}", escape(name)))
 }
 
 fn cause(ended_by: Option<EndedBy>) -> &'static str {
@@ -184,10 +190,14 @@ fn cause(ended_by: Option<EndedBy>) -> &'static str {
     }
 }
 
-fn command(status: &ProcessStatus) -> String {
-    let words: Vec<String> = status.command.iter().map(|word| word.to_text().into_owned()).collect();
-    let line = words.join(" ");
-    if line.chars().count() > 120 { line.chars().take(117).chain("...".chars()).collect() } else { line }
+/// A command as a shell would take it, in one line of some length.
+pub(crate) fn command(argv: &[ByteString]) -> String {
+    let line = argv.iter().map(|word| argument(&word.to_text())).collect::<Vec<_>>().join(" ");
+    if line.chars().count() > MOST_OF_A_COMMAND {
+        line.chars().take(MOST_OF_A_COMMAND - 3).chain("...".chars()).collect()
+    } else {
+        line
+    }
 }
 
 fn kept_from(tail: &ReadReply) -> String {
@@ -207,5 +217,25 @@ fn block(words: &mut String, text: &str) {
     words.push_str(text);
     if !text.is_empty() && !text.ends_with('\n') {
         words.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use codespace_domain::ErrorCode;
+
+    #[test]
+    fn a_command_is_one_line_that_no_terminal_obeys() {
+        let line = command(&["sh".into(), "-c".into(), "echo\n\u{1b}]0;gone\u{7}\u{202e}".into()]);
+        assert_eq!(line, r"sh -c 'echo\n\u{1b}]0;gone\u{7}\u{202e}'");
+        let long = command(&["echo".into(), "x".repeat(1000).as_str().into()]);
+        assert!(long.chars().count() == MOST_OF_A_COMMAND && long.ends_with("..."), "{long}");
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_what_it_names_escaped() {
+        let refusal = RunnerError::new(ErrorCode::PathEscape, "enter a\u{1b}[2Jb").with_hint("stay\u{202e}");
+        assert_eq!(error(&refusal), "PATH_ESCAPE: failed to enter a\\u{1b}[2Jb\nhint: stay\\u{202e}");
     }
 }

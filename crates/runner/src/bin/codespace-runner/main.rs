@@ -8,7 +8,6 @@ mod connect;
 mod descriptors;
 mod detach_keys;
 mod error;
-mod escape;
 mod exec_flags;
 mod exit;
 mod foreground;
@@ -30,6 +29,7 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use codespace_domain::escape;
 use nix::sys::signal::SigSet;
 
 use crate::cli::Cli;

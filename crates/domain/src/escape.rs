@@ -1,10 +1,11 @@
-//! Makes text of others safe to show on a terminal: what it would obey, it is shown instead.
+//! Makes text of others safe to show: what a terminal would obey, and what nobody would see, is shown as an escape instead.
+//! The page of `codespace-mcp` has the same set in its own language.
 
-/// The text with control characters, and those that turn the direction of writing, as escapes.
-pub(crate) fn escape(text: &str) -> String {
+/// The text with control characters, and those that turn the direction of writing or cannot be seen, as escapes.
+pub fn escape(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() || is_invisible(c) {
+        if needs_escape(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -14,7 +15,7 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// One argument of a command as a shell would take it, then escaped.
-pub(crate) fn argument(text: &str) -> String {
+pub fn argument(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%^".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();
@@ -22,8 +23,10 @@ pub(crate) fn argument(text: &str) -> String {
     format!("'{}'", escape(&text.replace('\'', r"'\''")))
 }
 
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
+/// Whether a character is never shown as it is.
+pub fn needs_escape(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -34,7 +37,7 @@ mod tests {
     fn nothing_that_a_terminal_obeys_is_left() {
         let nasty = "a\u{1b}[2Jb\rc\nd\u{7f}\u{9b}31m\u{202e}e\u{200b}";
         let shown = escape(nasty);
-        assert!(!shown.chars().any(|c| c.is_control() || is_invisible(c)), "{shown:?}");
+        assert!(!shown.chars().any(needs_escape), "{shown:?}");
         assert!(shown.contains(r"\u{1b}[2J") && shown.contains(r"\r") && shown.contains(r"\n"));
     }
 
