@@ -39,6 +39,10 @@ pub struct Cli {
     /// A name beside loopback's that HTTP clients may address this server by (repeatable).
     #[arg(long, value_name = "NAME[:PORT]", requires = "http")]
     pub allow_host: Vec<String>,
+    /// Show a live page at / for whoever watches: processes, their output as it comes, and buttons that stop them. It asks
+    /// for the token before it shows anything.
+    #[arg(long, requires = "http")]
+    pub page: bool,
     /// The form of the log lines on stderr; RUST_LOG says which.
     #[arg(long, default_value = "text")]
     pub log_format: LogFormat,
@@ -67,4 +71,6 @@ Examples:
   codespace-mcp                                        the current directory, over stdio
   codespace-mcp --config registry.json                 the workspaces of a registry
   codespace-mcp --runner-socket /run/x/runner.sock     in front of an independent Runner
-  codespace-mcp --http 127.0.0.1:8931 --token-file t   over HTTP";
+  codespace-mcp --http 127.0.0.1:8931 --token-file t   over HTTP
+  codespace-mcp --http 127.0.0.1:8931 --token-file t --page
+                                                       with a page to watch it at http://127.0.0.1:8931/";

@@ -1,6 +1,7 @@
 //! From the command line to a server: the log, the Runner, the transport, and the end of what this process owns.
 
 use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub enum RunError {
     #[error("serve HTTP without a token")]
     NoToken,
     #[error("serve HTTP without a token on {0}, which others reach too")]
-    NoTokenBeyondLoopback(std::net::SocketAddr),
+    NoTokenBeyondLoopback(SocketAddr),
     #[error("run commands {0}")]
     Contradiction(&'static str),
 }
@@ -86,7 +87,10 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
             let listener = TcpListener::bind(address).await.map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
             tracing::info!(%address, "listening");
-            let config = HttpConfig { allowed_hosts: cli.allow_host, token };
+            if cli.page {
+                tracing::info!(page = %page_at(address), "the live page is there; it asks for the token, if there is one");
+            }
+            let config = HttpConfig { allowed_hosts: cli.allow_host, token, page: cli.page };
             http::serve(listener, owned.backend(), config, signals.any()).await.map_err(failed)
         }
         None => {
@@ -156,6 +160,16 @@ async fn in_process(config: Option<&Path>) -> Result<InProcessRunner, RunError> 
     let mut config = RunnerConfig::new(registry);
     config.forbidden.extend(file.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned())));
     Ok(InProcessRunner::start(config).await?)
+}
+
+/// Where a browser on this machine finds the page: of all addresses it can use loopback's.
+fn page_at(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    format!("http://{}/", SocketAddr::new(ip, address.port()))
 }
 
 fn token(cli: &Cli) -> Result<Option<Token>, RunError> {

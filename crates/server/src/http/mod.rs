@@ -1,4 +1,5 @@
-//! The gateway over HTTP: `/mcp`, `/healthz`, `/metrics`. On loopback unless told otherwise.
+//! The gateway over HTTP: `/mcp`, `/healthz`, `/metrics`, and the live page at `/` where it was asked for. On loopback
+//! unless told otherwise.
 //!
 //! Whoever reaches `/mcp` runs commands, so nothing gets there without passing the [`guard`]: the right Host (a name that
 //! was made to point here is not ours), the right Origin (a web page in the same machine's browser is not our client) and
@@ -9,6 +10,7 @@ mod body;
 mod guard;
 mod limits;
 pub mod metrics;
+mod page;
 pub mod token;
 
 use std::io;
@@ -59,6 +61,8 @@ pub struct HttpConfig {
     pub allowed_hosts: Vec<String>,
     /// What a client has to present; `None`: whoever reaches the port is trusted.
     pub token: Option<Token>,
+    /// Whether there is the live page.
+    pub page: bool,
 }
 
 /// Serves until `shutdown` is done, then lets the calls that are under way finish for some seconds.
@@ -148,6 +152,7 @@ fn router(backend: Backend, config: HttpConfig, address: SocketAddr, sessions: C
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&guard), guard::token));
     Router::new()
         .merge(guarded)
+        .merge(if config.page { page::routes() } else { Router::new() })
         .route("/healthz", get(async || "ok\n"))
         .layer(axum::middleware::from_fn_with_state(guard, guard::host_and_origin))
 }
