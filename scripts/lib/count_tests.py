@@ -1,10 +1,11 @@
-"""Reads the output of test runs (stdin), prints `PASSED FAILED`: the sum over cargo's and unittest's summaries."""
+"""Reads the output of test runs (stdin), prints `PASSED FAILED`: the sum over cargo's, unittest's and node's summaries."""
 
 import re
 import sys
 
 CARGO = re.compile(r"^test result: .*?(\d+) passed; (\d+) failed;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
+NODE = re.compile(r"^# (pass|fail|cancelled) (\d+)$")
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$")
 
 
@@ -14,6 +15,11 @@ def count(lines) -> tuple[int, int]:
         if found := CARGO.match(line):
             passed += int(found[1])
             failed += int(found[2])
+        elif found := NODE.match(line):
+            if found[1] == "pass":
+                passed += int(found[2])
+            else:
+                failed += int(found[2])
         elif found := UNITTEST_RAN.match(line):
             ran = int(found[1])
         elif ran and (found := UNITTEST_END.match(line.rstrip())):

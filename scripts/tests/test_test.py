@@ -20,6 +20,10 @@ class Count(unittest.TestCase):
         lines = [*PASSING.splitlines(), "test result: FAILED. 3 passed; 4 failed; 0 ignored;", "Ran 7 tests in 0.1s", "", "OK"]
         self.assertEqual(count_tests.count(lines), (17, 4))
 
+    def test_nodes_summary_counts(self) -> None:
+        lines = ["ok 1 - words\n", "# tests 6\n", "# pass 3\n", "# fail 2\n", "# cancelled 1\n", "# skipped 4\n", "    # pass 9\n"]
+        self.assertEqual(count_tests.count(lines), (3, 3))
+
     def test_unittest_failures_errors_and_skips_are_told_apart(self) -> None:
         lines = ["Ran 9 tests in 0.1s\n", "\n", "FAILED (failures=1, errors=2, skipped=3)\n"]
         self.assertEqual(count_tests.count(lines), (3, 3))
@@ -35,16 +39,19 @@ class Steps(unittest.TestCase):
         self.root = Path(folder.name)
         (self.root / "scripts/lib").mkdir(parents=True)
         (self.root / "scripts/tests").mkdir()
+        (self.root / "scripts/browser").mkdir()
         (self.root / "bin").mkdir()
         shutil.copy(SCRIPTS / "test", self.root / "scripts")
         shutil.copy(SCRIPTS / "lib/count_tests.py", self.root / "scripts/lib")
-        for script in ("install-deps", "check-no-model-deps.sh", "check-upstream-pin.sh", "soak"):
+        for script in ("install-deps", "check-no-model-deps.sh", "check-upstream-pin.sh", "soak", "browser/install"):
             (self.root / "scripts" / script).write_text("true\n")
-        (self.root / "scripts/check_docs.py").write_text("")
+        for script in ("check_docs.py", "browser/test_page.py"):
+            (self.root / "scripts" / script).write_text("")
         (self.root / "scripts/tests/test_one.py").write_text(
             "import unittest\nclass One(unittest.TestCase):\n    def test_one(self): pass\n"
         )
         self.stub("id", "echo 1000")
+        self.stub("node", "printf '# pass 2\\n# fail 0\\n'")
         self.cargo("")
         (self.root / "target/debug/examples").mkdir(parents=True)
         (self.root / "target/debug/examples/orchestrator").write_text("#!/bin/sh\n")
@@ -66,8 +73,8 @@ class Steps(unittest.TestCase):
 
     def test_all_steps_pass(self) -> None:
         code, lines = self.run_test()
-        self.assertEqual((code, lines[-1]), (0, "15 passed, 0 failed"), lines)
-        self.assertEqual(sum(line.startswith("== ") and " ok (" in line for line in lines), 14, lines)
+        self.assertEqual((code, lines[-1]), (0, "17 passed, 0 failed"), lines)
+        self.assertEqual(sum(line.startswith("== ") and " ok (" in line for line in lines), 15, lines)
 
     def test_a_step_without_tests_that_fails_counts_once_and_stops_the_rest(self) -> None:
         self.cargo("clippy*) echo nope; exit 101 ;;")
@@ -100,7 +107,7 @@ class Steps(unittest.TestCase):
         again = "print('test result: ok. 3 passed; 0 failed; 0 ignored;')\n"
         (self.root / "scripts/lib/test_as_user.py").write_text(again)
         code, lines = self.run_test()
-        self.assertEqual((code, lines[-1]), (0, "18 passed, 0 failed"), lines)
+        self.assertEqual((code, lines[-1]), (0, "20 passed, 0 failed"), lines)
         self.assertIn("== tests as uid 65534", lines)
 
 
