@@ -7,7 +7,7 @@ mod gateway;
 use std::path::{Path, PathBuf};
 
 use codespace_domain::escape::needs_escape;
-use gateway::server::{Server, TOKEN};
+use gateway::http::{Server, TOKEN};
 
 /// Every file of the page with its text.
 fn files() -> Vec<(String, String)> {
