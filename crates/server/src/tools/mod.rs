@@ -5,6 +5,8 @@
 
 pub mod call;
 pub mod exec;
+mod parameters;
+mod plain;
 mod schema;
 
 use std::sync::{Arc, LazyLock};
@@ -74,7 +76,7 @@ impl ToolName {
     }
 
     fn define(self) -> Tool {
-        let (input, output) = match self {
+        let (mut input, output) = match self {
             Self::WorkspaceInfo => {
                 (schema::input::<domain::WorkspaceInfoRequest>(), schema::output::<domain::WorkspaceInfoReply>())
             }
@@ -98,6 +100,7 @@ impl ToolName {
                 schema::output::<domain::TerminateWorkspaceReply>(),
             ),
         };
+        parameters::describe(self, &mut input);
         let (title, description) = self.words();
         Tool::new(self.as_str(), description, Arc::new(input))
             .with_title(title)
@@ -173,21 +176,58 @@ impl ToolName {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
+    /// What the APIs of models know of JSON Schema, as far as arguments go.
+    const KNOWN: [&str; 13] = [
+        "type",
+        "description",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "enum",
+        "default",
+        "minimum",
+        "maximum",
+        "minItems",
+        "minLength",
+        "maxLength",
+    ];
+
+    fn assert_plain(tool: ToolName, schema: &Value) {
+        let schema = schema.as_object().expect("a schema that is an object");
+        assert!(schema["type"].is_string(), "{tool:?}: {schema:?}");
+        for word in schema.keys() {
+            assert!(KNOWN.contains(&word.as_str()), "{tool:?}: {word}");
+        }
+        let inner = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|all| all.values());
+        let more = ["items", "additionalProperties"].iter().filter_map(|word| schema.get(*word));
+        inner.chain(more.filter(|schema| schema.is_object())).for_each(|schema| assert_plain(tool, schema));
+    }
+
     #[test]
-    fn every_tool_has_words_and_whole_schemas_of_objects() {
+    fn every_tool_has_words_and_arguments_that_any_model_can_be_given() {
         for name in ToolName::ALL {
             let tool = name.definition();
             assert_eq!((&*tool.name, ToolName::find(&tool.name)), (name.as_str(), Some(name)));
             assert!(tool.description.is_some_and(|words| words.len() > 20));
-            for schema in [Some(&tool.input_schema), tool.output_schema.as_ref()] {
-                let schema = schema.expect("a schema");
-                assert_eq!(schema["type"], "object", "{name:?}");
-                let text = serde_json::to_string(schema).expect("JSON");
-                assert!(!text.contains("$ref"), "some clients resolve none: {name:?}: {text}");
-            }
+            assert_eq!(tool.input_schema["type"], "object", "{name:?}");
+            assert_plain(name, &Value::Object(tool.input_schema.as_ref().clone()));
         }
         assert_eq!(ToolName::find("stop"), None);
+    }
+
+    #[test]
+    fn every_result_is_told_as_one_object_without_combinators_at_its_top_and_without_references() {
+        for name in ToolName::ALL {
+            let schema = name.definition().output_schema.expect("a schema");
+            assert_eq!(schema["type"], "object", "{name:?}");
+            assert!(["anyOf", "oneOf", "allOf"].iter().all(|word| !schema.contains_key(*word)), "{name:?}");
+            let text = serde_json::to_string(&schema).expect("JSON");
+            assert!(!text.contains("$ref") && !text.contains("\"null\""), "{name:?}: {text}");
+        }
     }
 }

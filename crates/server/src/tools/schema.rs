@@ -1,32 +1,34 @@
-//! JSON Schemas as MCP clients want them: one object, nothing to be looked up elsewhere.
+//! JSON Schemas of the domain's types as MCP clients want them: one [`plain`] object, nothing to be looked up elsewhere.
 
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use super::plain;
 
 /// Of a tool's arguments.
 pub(super) fn input<T: JsonSchema>() -> JsonObject {
-    object::<T>(SchemaSettings::draft2020_12().for_deserialize())
+    let mut schema = inlined::<T>(SchemaSettings::draft2020_12().for_deserialize());
+    plain::arguments(&mut schema);
+    schema
 }
 
 /// Of a tool's structured result.
 pub(super) fn output<T: JsonSchema>() -> JsonObject {
-    object::<T>(SchemaSettings::draft2020_12().for_serialize())
+    let mut schema = inlined::<T>(SchemaSettings::draft2020_12().for_serialize());
+    plain::result(&mut schema);
+    schema
 }
 
-fn object<T: JsonSchema>(settings: SchemaSettings) -> JsonObject {
-    let inlined = settings.with(|settings| settings.inline_subschemas = true);
-    let mut schema = match Value::from(inlined.into_generator().into_root_schema_for::<T>()) {
+fn inlined<T: JsonSchema>(settings: SchemaSettings) -> JsonObject {
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    let mut schema = match Value::from(settings.into_generator().into_root_schema_for::<T>()) {
         Value::Object(schema) => schema,
         // `true`: anything.
         _ => JsonObject::new(),
     };
     schema.values_mut().for_each(without_references);
-    schema.remove("$schema");
-    schema.remove("title");
-    // What is one of several objects is an object too, and clients look for just that word.
-    schema.insert("type".to_owned(), json!("object"));
     schema
 }
 
