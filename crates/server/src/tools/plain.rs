@@ -18,7 +18,7 @@ pub(super) fn arguments(schema: &mut JsonObject) {
     top(schema);
 }
 
-/// Of a result: every form that may come is allowed.
+/// Of results: every form that may come is allowed.
 pub(super) fn result(schema: &mut JsonObject) {
     merge_alternatives(schema);
     shape(schema, Side::Result);
@@ -39,31 +39,30 @@ fn top(schema: &mut JsonObject) {
     schema.entry("properties").or_insert_with(|| json!({}));
 }
 
-/// Several objects at the top become one with the members of all; those that all have stay required.
+/// Several objects at the top become one with the members of all. Beside it stands which of them come together.
 fn merge_alternatives(schema: &mut JsonObject) {
     let Some(Value::Array(alternatives)) = schema.remove("anyOf") else { return };
     let mut properties = JsonObject::new();
-    let mut required: Option<Vec<Value>> = None;
-    for alternative in &alternatives {
-        let own = alternative["properties"].as_object().cloned().unwrap_or_default();
-        let names = alternative["required"].as_array().cloned().unwrap_or_default();
-        properties.extend(own);
-        required = Some(match required {
-            Some(before) => before.into_iter().filter(|name| names.contains(name)).collect(),
-            None => names,
-        });
+    let mut together = Vec::new();
+    for mut alternative in alternatives {
+        if let Value::Object(own) = alternative["properties"].take() {
+            // The first one's words for what several have.
+            for (name, member) in own {
+                properties.entry(name).or_insert(member);
+            }
+        }
+        let required = alternative["required"].as_array().cloned().unwrap_or_default();
+        together.push(json!({"required": required}));
     }
     schema.insert("properties".to_owned(), Value::Object(properties));
-    if let Some(required) = required.filter(|names| !names.is_empty()) {
-        schema.insert("required".to_owned(), Value::Array(required));
-    }
+    schema.insert("anyOf".to_owned(), Value::Array(together));
 }
 
 /// One schema and everything below it.
 fn shape(schema: &mut JsonObject, side: Side) {
     one_of_few(schema, side);
     without_null(schema);
-    constants_as_enum(schema);
+    constants_as_enum(schema, side);
     schema.retain(|word, _| !NARROWING.contains(&word.as_str()));
     // The widths of integers are the Rust types'; the bounds stand beside them.
     if schema.get("format").and_then(Value::as_str) != Some("date-time") || side == Side::Arguments {
@@ -79,10 +78,8 @@ fn shape(schema: &mut JsonObject, side: Side) {
     }
     for word in ["items", "additionalProperties"] {
         if let Some(Value::Object(inner)) = schema.get_mut(word) {
-            if side == Side::Arguments {
-                // Of all the forms that there are; the list or map itself says what is in it.
-                inner.remove("description");
-            }
+            // The list or map itself says what is in it.
+            inner.remove("description");
             shape(inner, side);
         }
     }
@@ -122,22 +119,24 @@ fn without_null(schema: &mut JsonObject) {
     }
 }
 
-/// A closed list whose members are described one by one becomes an `enum`, and the words go into the description.
-fn constants_as_enum(schema: &mut JsonObject) {
+/// A closed list whose members are described one by one becomes an `enum`. Of arguments, the words go into the description;
+/// who reads results knows the protocol or reads the words beside them.
+fn constants_as_enum(schema: &mut JsonObject, side: Side) {
     let Some(Value::Array(members)) = schema.get("oneOf") else { return };
     let Some(values) = members.iter().map(|member| member.get("const").cloned()).collect::<Option<Vec<_>>>() else {
         return;
     };
-    let words: Vec<String> = members
-        .iter()
-        .filter_map(|member| Some(format!("`{}`: {}", member["const"].as_str()?, member["description"].as_str()?)))
-        .collect();
-    let before = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-    let description = format!("{before} {}", words.join(" "));
+    if side == Side::Arguments {
+        let before = schema.get("description").and_then(Value::as_str).map(str::to_owned);
+        let words = members
+            .iter()
+            .filter_map(|member| Some(format!("`{}`: {}", member["const"].as_str()?, member["description"].as_str()?)));
+        let description = before.into_iter().chain(words).collect::<Vec<_>>().join(" ");
+        schema.insert("description".to_owned(), json!(description));
+    }
     schema.remove("oneOf");
     schema.insert("type".to_owned(), json!("string"));
     schema.insert("enum".to_owned(), Value::Array(values));
-    schema.insert("description".to_owned(), json!(description.trim()));
 }
 
 #[cfg(test)]
@@ -187,14 +186,14 @@ mod tests {
         let mut schema = object(json!({"anyOf": [
             {"type": "object", "properties": {"a": {"type": "string"}, "c": {"type": "string"}}, "required": ["a", "c"]},
             {"type": "object", "properties": {"b": {"type": "object", "patternProperties": {"^x$": {"type": "string"}},
-                "additionalProperties": false}, "c": {"type": "string"}}, "required": ["b", "c"]}
+                "additionalProperties": false}, "c": {"type": "integer"}}, "required": ["b"]}
         ]}));
         result(&mut schema);
         let b = json!({"type": "object", "additionalProperties": {"type": "string"}});
         let expected = json!({
             "type": "object",
             "properties": {"a": {"type": "string"}, "b": b, "c": {"type": "string"}},
-            "required": ["c"]
+            "anyOf": [{"required": ["a", "c"]}, {"required": ["b"]}]
         });
         assert_eq!(Value::Object(schema), expected);
     }

@@ -1,5 +1,6 @@
 //! JSON Schemas of the domain's types as MCP clients want them: one [`plain`] object, nothing to be looked up elsewhere.
 
+use codespace_domain::RunnerError;
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -14,9 +15,17 @@ pub(super) fn input<T: JsonSchema>() -> JsonObject {
     schema
 }
 
-/// Of a tool's structured result.
+/// Of a tool's structured result: what it brings, or a refusal. Clients compare refusals with it as well, and one that does
+/// not fit is an error of the server to them, whose words no model sees.
 pub(super) fn output<T: JsonSchema>() -> JsonObject {
-    let mut schema = inlined::<T>(SchemaSettings::draft2020_12().for_serialize());
+    let done = inlined::<T>(SchemaSettings::draft2020_12().for_serialize());
+    let refusal = inlined::<RunnerError>(SchemaSettings::draft2020_12().for_serialize());
+    let mut forms = match done.get("anyOf") {
+        Some(Value::Array(several)) => several.clone(),
+        _ => vec![Value::Object(done)],
+    };
+    forms.push(Value::Object(refusal));
+    let mut schema = JsonObject::from_iter([("anyOf".to_owned(), Value::Array(forms))]);
     plain::result(&mut schema);
     schema
 }
