@@ -16,6 +16,7 @@ use rmcp::model::{
     ResourceContents, ResourceTemplate, ResourceUpdatedNotificationParam, SubscriptionFilter,
 };
 use rmcp::service::{Peer, SubscriptionContext, SubscriptionSink};
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::backend::Client;
@@ -37,7 +38,8 @@ enum Part {
 }
 
 fn parse(uri: &str) -> Result<(ProcessId, Part), ErrorData> {
-    let not_found = || ErrorData::resource_not_found(format!("there is no resource {uri:.200}"), None);
+    let not_found =
+        || ErrorData::resource_not_found(format!("there is no resource {uri:.200}"), Some(json!({ "uri": uri })));
     let (id, part) = uri.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/')).ok_or_else(not_found)?;
     let part = match part {
         "output" => Part::Output(StreamSelection::Combined),
@@ -89,11 +91,11 @@ pub(crate) async fn read(runner: &Client, uri: &str) -> Result<ReadResourceRespo
                 peek: true,
                 ..ReadRequest::new(process_id)
             };
-            let reply = runner.read_process(read).await.map_err(of_runner)?;
-            ResourceContents::text(reply.chunk, uri)
+            let reply = runner.read_process(read).await.map_err(about(uri))?;
+            ResourceContents::text(reply.chunk, uri).with_mime_type("text/plain")
         }
         Part::Status => {
-            let status = runner.process_status(StatusRequest { process_id, wait_ms: 0 }).await.map_err(of_runner)?;
+            let status = runner.process_status(StatusRequest { process_id, wait_ms: 0 }).await.map_err(about(uri))?;
             let text = serde_json::to_string(&status).map_err(|e| ErrorData::internal_error(e.to_string(), None))?;
             ResourceContents::text(text, uri).with_mime_type("application/json")
         }
@@ -109,7 +111,7 @@ impl Subscriptions {
     /// From now on, `peer` is told when the resource has changed.
     pub(crate) async fn add(&self, client: &Arc<Client>, uri: String, peer: Peer<RoleServer>) -> Result<(), ErrorData> {
         let (process_id, _) = parse(&uri)?;
-        client.process_status(StatusRequest { process_id, wait_ms: 0 }).await.map_err(of_runner)?;
+        client.process_status(StatusRequest { process_id, wait_ms: 0 }).await.map_err(about(&uri))?;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, task| {
             while task.try_join_next().is_some() {}
@@ -185,6 +187,17 @@ async fn follow(client: &Client, process_id: ProcessId, listener: &Listener) {
             return;
         }
         seen = Some(now);
+    }
+}
+
+/// What went wrong with a resource names it too.
+fn about(uri: &str) -> impl Fn(RunnerError) -> ErrorData {
+    move |error| {
+        let mut said = of_runner(error);
+        if let Some(Value::Object(data)) = &mut said.data {
+            data.insert("uri".to_owned(), json!(uri));
+        }
+        said
     }
 }
 

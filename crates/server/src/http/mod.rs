@@ -7,6 +7,7 @@
 //! request's head and for its body.
 
 mod body;
+mod deleted;
 mod guard;
 mod limits;
 pub mod metrics;
@@ -50,6 +51,9 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// How long an idle session is kept for a client that may come back. What it started with `lifetime: "connection"` ends
 /// with it.
 const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+/// When a client whose stream broke should come back. An answer that comes meanwhile reaches nobody: the process goes on, or
+/// has ended, and is found by its id or its key.
+const COME_BACK: Duration = Duration::from_secs(1);
 /// How long a shutdown waits for calls that are under way.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
 /// How long to leave a host alone that has no descriptor for another connection.
@@ -128,6 +132,7 @@ fn router(backend: Backend, config: HttpConfig, address: SocketAddr, sessions: C
     let places = Places::new(MAX_SESSIONS);
     let mut manager = LocalSessionManager::default();
     manager.session_config.keep_alive = Some(SESSION_IDLE);
+    manager.session_config.sse_retry = Some(COME_BACK);
     let mcp = {
         let (backend, metrics) = (backend, Arc::clone(&metrics));
         StreamableHttpService::new(
@@ -148,6 +153,7 @@ fn router(backend: Backend, config: HttpConfig, address: SocketAddr, sessions: C
     let guarded = Router::new()
         .nest_service("/mcp", mcp)
         .layer(axum::middleware::from_fn_with_state(BODY_DEADLINE, body::whole))
+        .layer(axum::middleware::from_fn(deleted::answer))
         .route("/metrics", get(metrics::show).with_state(metrics))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&guard), guard::token));
     Router::new()
