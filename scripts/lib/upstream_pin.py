@@ -1,10 +1,12 @@
-"""Compares third_party/upstreams.toml with Cargo.lock and with the bubblewrap that is installed.
+"""Compares third_party/upstreams.toml with Cargo.lock, with the MCP clients of the tests, and with the bubblewrap that is
+installed.
 
 Owns the reading and re-recording of that file. Never downloads, never decides that a new bubblewrap is good: a version
 enters `tested_versions` by hand, after scripts/test has passed with it.
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -12,6 +14,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+CLIENTS = "scripts/clients"
 HELPER_MANIFEST = "crates/linux-sandbox/Cargo.toml"
 PROGRAM_FIELDS = {"name": str, "tested_versions": list, "license": str, "source": str, "use": str, "why": str}
 TRY = "try it with CODESPACE_TRY_BUBBLEWRAP={} scripts/test, then add it to the record"
@@ -36,11 +39,13 @@ def main() -> int:
     problems = check_shape(record)
     if not problems:
         problems = check_crates(record, locked, options.root) + check_programs(record)
+        problems += check_clients(record.get("client", []), options.root / CLIENTS)
     for problem in problems:
         print(f"check-upstream-pin: {problem}", file=sys.stderr)
     if problems:
         return 1
-    print(f"upstream pins ok: {len(record['crate'])} crates, {len(record['program'])} external programs")
+    counts = [f"{len(record['crate'])} crates", f"{len(record['program'])} external programs"]
+    print("upstream pins ok: " + ", ".join([*counts, f"{len(record.get('client', []))} clients"]))
     return 0
 
 
@@ -54,8 +59,10 @@ def locked_versions(root: Path) -> dict[str, list[str]]:
 
 def check_shape(record: dict) -> list[str]:
     problems = []
-    for kind, fields in (("program", PROGRAM_FIELDS), ("crate", CRATE_FIELDS)):
+    for kind, fields in (("program", PROGRAM_FIELDS), ("crate", CRATE_FIELDS), ("client", CRATE_FIELDS)):
         entries = record.get(kind)
+        if entries is None and kind == "client":
+            continue
         if not isinstance(entries, list) or not entries:
             problems.append(f"the record has no [[{kind}]]")
             continue
@@ -84,6 +91,25 @@ def check_crates(record: dict, locked: dict[str, list[str]], root: Path) -> list
     for name in sorted(helper_dependencies(root) - recorded):
         problems.append(f"crate {name} is linked into the sandbox helper ({HELPER_MANIFEST}) but not recorded")
     return problems
+
+
+def check_clients(recorded: list[dict], folder: Path) -> list[str]:
+    """What the tests install by name is recorded, in just the version that they install."""
+    if not folder.exists():
+        return [f"client {entry['name']} is recorded, but there is no {CLIENTS}" for entry in recorded]
+    wanted = {}
+    manifest = json.loads((folder / "package.json").read_text())
+    for name, version in (manifest["dependencies"] | manifest["optionalDependencies"]).items():
+        # "npm:NAME@VERSION" is NAME under another name.
+        wanted[name] = version.rpartition("@")[2]
+    python = dict(re.findall(r"^([\w.-]+)==(\S+)$", (folder / "requirements.txt").read_text(), re.MULTILINE))
+    wanted["mcp"] = python.get("mcp", "nothing")
+    have = {entry["name"]: entry["version"] for entry in recorded}
+    return [
+        f"client {name}: {have.get(name, 'nothing')} is recorded, {CLIENTS} installs {wanted.get(name, 'nothing')}"
+        for name in sorted(wanted.keys() | have.keys())
+        if wanted.get(name) != have.get(name)
+    ]
 
 
 def helper_dependencies(root: Path) -> set[str]:

@@ -1,5 +1,6 @@
 """The pin check holds the record to Cargo.lock and to the installed bubblewrap, and fails in each way that it can."""
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -59,7 +60,19 @@ class UpstreamPin(unittest.TestCase):
 
     def test_a_record_that_fits_passes(self) -> None:
         run = self.check()
-        self.assertEqual((run.returncode, run.stdout), (0, "upstream pins ok: 1 crates, 1 external programs\n"), run)
+        self.assertEqual((run.returncode, run.stdout), (0, "upstream pins ok: 1 crates, 1 external programs, 0 clients\n"), run)
+
+    def test_clients_of_the_tests_are_recorded_in_the_version_that_is_installed(self) -> None:
+        self.write("scripts/clients/requirements.txt", "# pinned\nmcp==1.2\nother==3\n")
+        manifest = {"dependencies": {"next": "npm:suite@2.0-alpha.1"}, "optionalDependencies": {}}
+        self.write("scripts/clients/package.json", json.dumps(manifest))
+        entry = '[[client]]\nname = "{}"\nversion = "{}"\nlicense = "MIT"\nwhy = "tests"\n'
+        record = self.write("third_party/upstreams.toml", RECORD + entry.format("mcp", "1.2"))
+        self.assert_refused("client next: nothing is recorded, scripts/clients installs 2.0-alpha.1")
+        record.write_text(RECORD + entry.format("mcp", "1.1") + entry.format("next", "2.0-alpha.1"))
+        self.assert_refused("client mcp: 1.1 is recorded, scripts/clients installs 1.2")
+        record.write_text(RECORD + entry.format("mcp", "1.2") + entry.format("next", "2.0-alpha.1"))
+        self.assertEqual(self.check().returncode, 0)
 
     def test_another_version_in_the_lock_file_fails_until_it_is_recorded(self) -> None:
         self.write("Cargo.lock", LOCK.replace("0.2.1", "0.2.2"))

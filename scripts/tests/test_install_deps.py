@@ -31,8 +31,8 @@ class InstallDeps(unittest.TestCase):
         program = f"{self.bin}/{brings}"
         self.stub("apt-get", f'echo "$*" >>{self.bin}/log\ncase "$*" in *install*) touch {program}; chmod 755 {program};; esac')
 
-    def run_it(self) -> subprocess.CompletedProcess[str]:
-        command = [self.bin / "bash", INSTALL]
+    def run_it(self, *options: str) -> subprocess.CompletedProcess[str]:
+        command = [self.bin / "bash", INSTALL, *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, env={"PATH": str(self.bin)})
 
     def assert_says(self, *words: str) -> None:
@@ -94,6 +94,26 @@ class InstallDeps(unittest.TestCase):
         (self.bin / "bwrap").unlink()
         (self.bin / "setpriv").unlink()
         self.assertEqual(self.run_it().returncode, 0)
+
+    def test_what_clients_need_is_installed_only_for_them(self) -> None:
+        self.apt(brings="npm")
+        self.assertEqual(self.run_it().returncode, 0)
+        self.assertFalse((self.bin / "log").exists())
+        self.assertEqual(self.run_it("--clients").returncode, 0)
+        self.assertTrue((self.bin / "log").read_text().splitlines()[1].endswith(" npm"))
+
+    def test_a_python_without_environments_is_helped_or_refused(self) -> None:
+        self.stub("npm")
+        self.stub("python3", 'case "$2" in *ensurepip*) exit 1;; esac')
+        self.apt(brings="other")
+        run = self.run_it("--clients")
+        self.assertEqual(run.returncode, 1, run)
+        self.assertIn("cannot make environments", run.stderr)
+        self.assertTrue((self.bin / "log").read_text().splitlines()[1].endswith(" python3-venv"))
+        self.assertEqual(self.run_it().returncode, 0)
+
+    def test_an_unknown_option_is_refused(self) -> None:
+        self.assertEqual(self.run_it("--all").returncode, 2)
 
 
 if __name__ == "__main__":

@@ -39,17 +39,22 @@ class Steps(unittest.TestCase):
         self.root = Path(folder.name)
         (self.root / "scripts/lib").mkdir(parents=True)
         (self.root / "scripts/tests").mkdir()
-        (self.root / "scripts/browser").mkdir()
+        for folder in ("browser", "clients"):
+            (self.root / "scripts" / folder).mkdir()
         (self.root / "bin").mkdir()
         shutil.copy(SCRIPTS / "test", self.root / "scripts")
         shutil.copy(SCRIPTS / "lib/count_tests.py", self.root / "scripts/lib")
-        for script in ("install-deps", "check-no-model-deps.sh", "check-upstream-pin.sh", "soak", "browser/install"):
+        programs = ("install-deps", "check-no-model-deps.sh", "check-upstream-pin.sh", "soak")
+        for script in (*programs, "browser/install", "clients/install"):
             (self.root / "scripts" / script).write_text("true\n")
         for script in ("check_docs.py", "browser/test_page.py"):
             (self.root / "scripts" / script).write_text("")
-        (self.root / "scripts/tests/test_one.py").write_text(
-            "import unittest\nclass One(unittest.TestCase):\n    def test_one(self): pass\n"
-        )
+        for folder in ("tests", "clients"):
+            (self.root / "scripts" / folder / "test_one.py").write_text(
+                "import unittest\nclass One(unittest.TestCase):\n    def test_one(self): pass\n"
+            )
+        (self.root / "target/clients/venv/bin").mkdir(parents=True)
+        (self.root / "target/clients/venv/bin/python").symlink_to(sys.executable)
         self.stub("id", "echo 1000")
         self.stub("node", "printf '# pass 2\\n# fail 0\\n'")
         self.cargo("")
@@ -73,8 +78,8 @@ class Steps(unittest.TestCase):
 
     def test_all_steps_pass(self) -> None:
         code, lines = self.run_test()
-        self.assertEqual((code, lines[-1]), (0, "17 passed, 0 failed"), lines)
-        self.assertEqual(sum(line.startswith("== ") and " ok (" in line for line in lines), 15, lines)
+        self.assertEqual((code, lines[-1]), (0, "18 passed, 0 failed"), lines)
+        self.assertEqual(sum(line.startswith("== ") and " ok (" in line for line in lines), 16, lines)
 
     def test_a_step_without_tests_that_fails_counts_once_and_stops_the_rest(self) -> None:
         self.cargo("clippy*) echo nope; exit 101 ;;")
@@ -107,7 +112,7 @@ class Steps(unittest.TestCase):
         again = "print('test result: ok. 3 passed; 0 failed; 0 ignored;')\n"
         (self.root / "scripts/lib/test_as_user.py").write_text(again)
         code, lines = self.run_test()
-        self.assertEqual((code, lines[-1]), (0, "20 passed, 0 failed"), lines)
+        self.assertEqual((code, lines[-1]), (0, "21 passed, 0 failed"), lines)
         self.assertIn("== tests as uid 65534", lines)
 
 
