@@ -37,6 +37,9 @@ def node() -> str:
 class GatewayCase(unittest.IsolatedAsyncioTestCase):
     """A place of its own for each test. What a test starts is ended after it, by pid; then nothing may be left."""
 
+    # How long an end that is under way may take, in seconds.
+    leaving = 5.0
+
     def setUp(self) -> None:
         survivors.collect_orphans()
         self._known = set(survivors.below())
@@ -123,6 +126,6 @@ class GatewayCase(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(code, 0, f"{program}: {log.read_text()}")
 
     def _nothing_is_left(self) -> None:
-        left = survivors.left(self._known, 5)
+        left = survivors.left(self._known, self.leaving)
         survivors.end(self._known)
         self.assertFalse(left, "left behind")
