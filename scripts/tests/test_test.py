@@ -59,6 +59,8 @@ class Steps(unittest.TestCase):
         self.stub("node", "printf '# pass 2\\n# fail 0\\n'")
         self.cargo("")
         (self.root / "target/debug/examples").mkdir(parents=True)
+        for program in ("codespace-runner", "codespace-linux-sandbox"):
+            (self.root / "target/debug" / program).write_text("")
         (self.root / "target/debug/examples/orchestrator").write_text("#!/bin/sh\n")
         (self.root / "target/debug/examples/orchestrator").chmod(0o755)
 
