@@ -29,6 +29,9 @@ const TOOLS: [&str; 11] = [
 
 /// Ignores every polite signal, and has detached something.
 const STUBBORN: &str = "trap '' TERM HUP INT; echo ready; setsid sleep 1000 & while :; do sleep 1000; done";
+/// Who dies, and how.
+const DEATHS: [(&str, fn(Gateway)); 2] =
+    [("client", |mcp| assert!(mcp.vanish().success())), ("gateway", |mcp| mcp.kill())];
 /// Longer than any test.
 const FAR: u64 = 600_000;
 
@@ -64,32 +67,18 @@ fn a_moment(random: &mut Random) {
 }
 
 #[test]
-fn what_a_client_that_dies_was_doing_ends_with_it() {
-    let mut random = Random::announced("client");
-    for flags in [IN_PROCESS, WORKER] {
-        for tool in TOOLS {
-            let Some(mut place) = Place::new() else { return };
-            let mut mcp = place.greeted(flags);
-            begin(&mut mcp, tool);
-            a_moment(&mut random);
-            let status = mcp.vanish();
-            assert!(status.success(), "{flags:?}, {tool}: {status}");
-            place.assert_nothing_is_left(&format!("{flags:?}, {tool}: after its client had died"));
-        }
-    }
-}
-
-#[test]
-fn what_a_gateway_that_dies_was_doing_ends_with_it() {
-    let mut random = Random::announced("gateway");
-    for flags in [IN_PROCESS, WORKER] {
-        for tool in TOOLS {
-            let Some(mut place) = Place::new() else { return };
-            let mut mcp = place.greeted(flags);
-            begin(&mut mcp, tool);
-            a_moment(&mut random);
-            mcp.kill();
-            place.assert_nothing_is_left(&format!("{flags:?}, {tool}: after its gateway had died"));
+fn what_a_client_or_a_gateway_that_dies_was_doing_ends_with_it() {
+    let mut random = Random::announced("client or gateway");
+    for (who, kill) in DEATHS {
+        for flags in [IN_PROCESS, WORKER] {
+            for tool in TOOLS {
+                let Some(mut place) = Place::new() else { return };
+                let mut mcp = place.greeted(flags);
+                begin(&mut mcp, tool);
+                a_moment(&mut random);
+                kill(mcp);
+                place.assert_nothing_is_left(&format!("{flags:?}, {tool}: after its {who} had died"));
+            }
         }
     }
 }
@@ -123,7 +112,7 @@ fn a_private_runner_that_dies_takes_all_with_it_and_the_next_call_has_a_new_one(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_independent_runner_runs_goes_on_without_client_and_gateway() {
     let mut random = Random::announced("independent");
-    for kill in [Gateway::kill, |mcp: Gateway| assert!(mcp.vanish().success())] {
+    for (_, kill) in DEATHS {
         for tool in TOOLS {
             let Some(runner) = RunnerProcess::start().await else { return };
             let helper = programs::built("codespace-linux-sandbox", "codespace-linux-sandbox", None);
