@@ -91,7 +91,7 @@ class Steps(unittest.TestCase):
         self.assertNotIn("== documents", lines)
 
     def test_a_failure_in_the_middle_of_a_step_is_not_lost(self) -> None:
-        self.cargo("*--release*) exit 101 ;;")
+        self.cargo("*--bins*fault-injection*) exit 101 ;;")
         code, lines = self.run_test()
         self.assertEqual((code, lines[-1]), (1, "0 passed, 1 failed"), lines)
 

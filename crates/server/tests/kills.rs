@@ -30,8 +30,8 @@ const TOOLS: [&str; 11] = [
 /// Ignores every polite signal, and has detached something.
 const STUBBORN: &str = "trap '' TERM HUP INT; echo ready; setsid sleep 1000 & while :; do sleep 1000; done";
 /// Who dies, and how.
-const DEATHS: [(&str, fn(Gateway)); 2] =
-    [("client", |mcp| assert!(mcp.vanish().success())), ("gateway", |mcp| mcp.kill())];
+type Death = (&'static str, fn(Gateway));
+const DEATHS: [Death; 2] = [("client", |mcp| assert!(mcp.vanish().success())), ("gateway", |mcp| mcp.kill())];
 /// Longer than any test.
 const FAR: u64 = 600_000;
 

@@ -1,8 +1,8 @@
 //! `stop`: ends processes, a workspace, or the whole Runner, and answers when nothing of them is left.
 
 use codespace_domain::{
-    ProcessId, ProcessRef, ProcessStatus, Reply, Request, StopRequest, TerminateRequest, TerminateWorkspaceReply,
-    TerminateWorkspaceRequest, WorkspaceId,
+    ProcessId, ProcessRef, ProcessStatus, Reply, Request, RunnerError, StopRequest, TerminateRequest,
+    TerminateWorkspaceReply, TerminateWorkspaceRequest, WorkspaceId,
 };
 use codespace_runner::Runner as _;
 use codespace_runner::uds::UdsClient;
@@ -38,7 +38,19 @@ pub(crate) async fn run(args: StopArgs, render: Render) -> Result<u8, CliError> 
             render.result(&stopped, || said(stopped.ended))?;
             return Ok(exit::OK);
         }
-        None => terminate(&runner, &args.process_ids, grace_ms).await?,
+        None => {
+            let (ended, failed) = terminate(&runner, &args.process_ids, grace_ms).await;
+            if let Some((last, others)) = failed.split_last() {
+                others.iter().for_each(|error| render.note(&format!("failed to {}", error.message)));
+                if ended.processes.is_empty() {
+                    return Err(last.clone().into());
+                }
+                render.note(&format!("failed to {}", last.message));
+                render.result(&ended, || said(ended.ended))?;
+                return Ok(exit::FAILED);
+            }
+            ended
+        }
     };
     render.result(&ended, || said(ended.ended))?;
     let unconfirmed = unconfirmed(&ended.processes);
@@ -48,27 +60,24 @@ pub(crate) async fn run(args: StopArgs, render: Render) -> Result<u8, CliError> 
     Ok(if unconfirmed.is_empty() { exit::OK } else { exit::FAILED })
 }
 
-/// Ends all at the same time. Waits for each of them, also where one fails.
+/// Ends all at the same time. Waits for each of them, also where one fails; the errors are of those that did.
 async fn terminate(
     runner: &UdsClient,
     process_ids: &[ProcessId],
     grace_ms: Option<u64>,
-) -> Result<TerminateWorkspaceReply, CliError> {
+) -> (TerminateWorkspaceReply, Vec<RunnerError>) {
     let request = |process_id| TerminateRequest { process: ProcessRef::Id { process_id }, grace_ms };
     let pending: Vec<_> = process_ids.iter().map(|id| runner.call(Request::TerminateProcess(request(*id)))).collect();
     let mut processes = Vec::new();
-    let mut failed = None;
+    let mut failed = Vec::new();
     for answer in pending {
         match answer.await {
             Ok(Reply::Status(status)) => processes.push(*status),
             Ok(_) => {}
-            Err(error) => failed = failed.or(Some(error)),
+            Err(error) => failed.push(error),
         }
     }
-    match failed {
-        Some(error) => Err(error.into()),
-        None => Ok(TerminateWorkspaceReply { ended: processes.len() as u64, processes }),
-    }
+    (TerminateWorkspaceReply { ended: processes.len() as u64, processes }, failed)
 }
 
 fn unconfirmed(processes: &[ProcessStatus]) -> Vec<&ProcessStatus> {
