@@ -183,7 +183,7 @@ fn a_signal_is_the_commands_and_a_stop_by_id_ends_these_and_no_others() {
     // One that is not there takes nothing away from the others, and each such one is named.
     let unknown = [1, 2].map(|n| format!("proc-00000000-0000-4000-8000-00000000000{n}"));
     let ended = served.verb(&["stop", &unknown[0], &stays, &unknown[1]]);
-    assert_eq!((ended.code(), ended.stdout()), (1, "1 process ended\n"), "{ended:?}");
+    assert_eq!((ended.code(), ended.stdout().as_str()), (1, "1 process ended\n"), "{ended:?}");
     assert!(unknown.iter().all(|id| ended.stderr().contains(id)), "{ended:?}");
     served.assert_only_listed_are_left("after the stop of the last");
     served.stop();
