@@ -41,7 +41,7 @@ export class Details {
       ["started", timeOfDay(status.started_at)],
       [status.state === "running" ? "runs for" : "took", duration(took(status, now))],
       ["output", bytes(status.output_total)],
-      ["not obeyed", unobeyed > 0 ? `${unobeyed} terminal sequences` : undefined],
+      ["not obeyed", unobeyed > 0 ? `${unobeyed} terminal ${unobeyed === 1 ? "sequence" : "sequences"}` : undefined],
       ["timeout", status.timeout_ms ? duration(status.timeout_ms) : undefined],
       ["terminal", status.tty ? "yes" : undefined],
       ["sandbox", status.sandbox === "none" ? "NONE" : status.sandbox],

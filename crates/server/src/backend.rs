@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use codespace_domain::{ClientInfo, ErrorCode, Request, RunnerError, SubscribeRequest};
-use codespace_runner::uds::UdsClient;
+use codespace_runner::uds::{ConnectError, UdsClient};
 use codespace_runner::{InProcessRunner, Pending, Runner, Session, Subscribing};
 
 use crate::worker::Worker;
@@ -103,12 +103,23 @@ impl Connection {
         let name = "codespace-mcp".to_owned();
         let client = ClientInfo { name, version: env!("CARGO_PKG_VERSION").to_owned() };
         let client = Arc::new(match &self.way {
-            Way::Socket(path) => UdsClient::connect(path, client).await?,
+            Way::Socket(path) => UdsClient::connect(path, client).await.map_err(of_connect)?,
             Way::Worker(worker) => worker.connect(client).await?,
         });
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&client));
         Ok(client)
     }
+}
+
+/// As it is, with this program's own flag in the advice.
+fn of_connect(error: ConnectError) -> RunnerError {
+    let nobody_listens = matches!(error, ConnectError::NobodyListens { .. });
+    let error = RunnerError::from(error);
+    if nobody_listens {
+        return error
+            .with_hint("start one with codespace-runner serve; --runner-socket of codespace-mcp names its socket");
+    }
+    error
 }
 
 /// The effect comes also when the caller gives the waiting up.

@@ -11,6 +11,7 @@ use rmcp::model::{
     ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
+use tokio_util::sync::CancellationToken;
 
 use crate::backend::Client;
 use crate::http::metrics::Metrics;
@@ -25,7 +26,9 @@ Runs commands in registered workspaces, each in a sandbox, and ends them with ev
 - Call workspace_info once: it names the workspaces and what may be written.
 - exec_command takes an argument list, not a shell line: [\"bash\", \"-c\", \"cd src && make\"] for a shell.
 - It waits up to wait_ms (10 s by default). A longer command goes on: read_process with its process_id and cursor.
-- A server that should keep running: background \"keep\", then terminate_process when done.
+- background \"keep\" lets what a command leaves running go on until terminate_process.
+- Each command has a loopback of its own, unless the workspace's network says otherwise: start a server and use it in one \
+command.
 - Interactive programs: tty true, then write_stdin; stdin \"pipe\" for plain input, close_stdin for its end.
 - terminate_process answers when nothing is left; signal_process only sends a signal.
 - A retry with the same process_key never starts a second process.";
@@ -37,17 +40,23 @@ pub struct Gateway {
     /// Whether it lives for one request only.
     per_request: PerRequest,
     metrics: Option<Arc<Metrics>>,
-    _place: Option<Box<dyn Send + Sync>>,
+    leaving: CancellationToken,
 }
 
 /// Tells of a call whether its session ends with it.
 pub type PerRequest = fn(&RequestContext<RoleServer>) -> bool;
 
 impl Gateway {
-    /// A session on `client`; `place` is dropped with it.
-    pub fn new(client: Client, per_request: PerRequest, place: Option<Box<dyn Send + Sync>>) -> Self {
+    /// A session on `client`.
+    pub fn new(client: Client, per_request: PerRequest) -> Self {
         let subscriptions = Subscriptions::default();
-        Self { client: Arc::new(client), subscriptions, per_request, metrics: None, _place: place }
+        Self { client: Arc::new(client), subscriptions, per_request, metrics: None, leaving: CancellationToken::new() }
+    }
+
+    /// What only waits for the client to leave ends with `leaving`.
+    pub fn until(mut self, leaving: CancellationToken) -> Self {
+        self.leaving = leaving;
+        self
     }
 
     /// What it starts is counted there.
@@ -147,6 +156,9 @@ impl ServerHandler for Gateway {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        resources::listen(&self.client, context).await
+        tokio::select! {
+            listened = resources::listen(&self.client, context) => listened,
+            () = self.leaving.cancelled() => Ok(()),
+        }
     }
 }

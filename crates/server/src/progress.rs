@@ -1,5 +1,6 @@
 //! Tells a client that waits for a call that there is progress, if it has asked for that.
 
+use crate::say::bytes;
 use codespace_domain::{Phase, ProcessStatus};
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -30,7 +31,7 @@ impl Progress {
         let step = self.told.fetch_add(1, Ordering::Relaxed) + 1;
         let message = match status {
             Some(status) if status.phase == Some(Phase::Ending) => format!("{}: ending", status.process_id),
-            Some(status) => format!("{}: running, {} bytes of output", status.process_id, status.output_total),
+            Some(status) => format!("{}: running, {} of output", status.process_id, bytes(status.output_total)),
             None => "starting".to_owned(),
         };
         let param = ProgressNotificationParam::new(token.clone(), f64::from(step)).with_message(message);

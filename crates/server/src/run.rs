@@ -94,7 +94,7 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
             http::serve(listener, owned.backend(), config, signals.any()).await.map_err(failed)
         }
         None => {
-            let gateway = Gateway::new(owned.backend().client(), |_| false, None);
+            let gateway = Gateway::new(owned.backend().client(), |_| false);
             tokio::select! {
                 served = stdio::serve(gateway) => served.map_err(|error| RunError::host("serve over stdio", error)),
                 () = signals.any() => Ok(()),
@@ -207,7 +207,8 @@ fn start_log(format: LogFormat) {
     let level = if std::env::var_os("RUST_LOG").is_some_and(|value| !value.is_empty()) {
         EnvFilter::from_default_env()
     } else {
-        EnvFilter::new("warn,codespace_server=info")
+        // A client's mistakes are told to the client.
+        EnvFilter::new("warn,rmcp=error,codespace_server=info")
     };
     let log = tracing_subscriber::fmt().with_env_filter(level).log_internal_errors(false).with_writer(io::stderr);
     let started = match format {

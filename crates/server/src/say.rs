@@ -70,7 +70,7 @@ pub(crate) fn read(reply: &ReadReply) -> String {
     let more = match (reply.eof, reply.state) {
         (true, _) => "end of output".to_owned(),
         (false, _) if reply.cursor < reply.total => {
-            format!("{} bytes more are there: read on with cursor {}", reply.total - reply.cursor, reply.cursor)
+            format!("{} more: read on with cursor {}", bytes(reply.total - reply.cursor), reply.cursor)
         }
         (false, State::Running) => format!("running; read on with cursor {} and wait_ms", reply.cursor),
         (false, State::Exited) => format!("read on with cursor {}", reply.cursor),
@@ -82,7 +82,7 @@ pub(crate) fn read(reply: &ReadReply) -> String {
 /// Of `process_status` and `terminate_process`.
 pub(crate) fn status(status: &ProcessStatus) -> String {
     let mut words = status_line(status);
-    write!(words, "\n{} bytes of output", status.output_total).ok();
+    write!(words, "\n{} of output", bytes(status.output_total)).ok();
     words
 }
 
@@ -140,6 +140,11 @@ fn word(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
+/// A number of bytes.
+pub(crate) fn bytes(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "byte" } else { "bytes" })
+}
+
 /// How it stands or ended, in one line.
 fn status_line(status: &ProcessStatus) -> String {
     let id = status.process_id;
@@ -164,7 +169,8 @@ fn status_line(status: &ProcessStatus) -> String {
             let why = tree.detail.as_deref().unwrap_or("the time for it ran out");
             write!(line, "; WARNING: it was not seen that nothing of it is left: {}", escape(why)).ok();
         } else if tree.leftovers > 0 {
-            write!(line, "; {} processes that it left running were ended", tree.leftovers).ok();
+            let (processes, were) = if tree.leftovers == 1 { ("process", "was") } else { ("processes", "were") };
+            write!(line, "; {} {processes} that it left running {were} ended", tree.leftovers).ok();
         }
     }
     for finding in &status.policy_findings {

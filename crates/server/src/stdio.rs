@@ -3,11 +3,14 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
 
@@ -16,8 +19,10 @@ use crate::gateway::Gateway;
 /// # Errors
 /// What broke the conversation.
 pub(crate) async fn serve(gateway: Gateway) -> io::Result<()> {
+    let leaving = CancellationToken::new();
+    let input = UntilEnd { input: tokio::io::stdin(), ended: leaving.clone() };
     let conversation = async {
-        match gateway.serve(rmcp::transport::stdio()).await {
+        match gateway.until(leaving).serve((input, tokio::io::stdout())).await {
             Ok(session) => session.waiting().await.map(drop).map_err(io::Error::other),
             // Whoever leaves before it has said hello wants nothing.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
@@ -27,6 +32,27 @@ pub(crate) async fn serve(gateway: Gateway) -> io::Result<()> {
     tokio::select! {
         served = conversation => served,
         () = no_reader(io::stdout().as_fd().try_clone_to_owned()?) => Ok(()),
+    }
+}
+
+/// An input whose end is told.
+struct UntilEnd<R> {
+    input: R,
+    ended: CancellationToken,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for UntilEnd<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
+        if read.is_err() || buffer.filled().len() == before {
+            self.ended.cancel();
+        }
+        Poll::Ready(read)
     }
 }
 
@@ -49,7 +75,7 @@ mod tests {
     use std::io::{Read as _, Write as _, pipe};
     use std::os::unix::net::UnixStream;
     use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::task::Waker;
 
     use super::*;
 

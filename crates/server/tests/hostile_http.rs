@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use codespace_testkit::fixture::WORKSPACE;
 use gateway::SOON;
 use gateway::http::{Server, TOKEN, call, raw};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn connect(server: &Server) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
@@ -56,6 +56,13 @@ fn what_is_no_request_is_refused_in_words() {
             assert!(is_refused && answer.body.len() > 10, "{shown}: {answer:?}");
         }
     }
+    let cut = server.raw(&server.post_head(None), b"{\"jsonrpc\": \"2.0\",\n \"secret\": x}");
+    let error = &serde_json::from_str::<Value>(&cut.body).expect("JSON")["error"];
+    assert_eq!((cut.status, &error["code"]), (400, &json!(-32700)), "{cut:?}");
+    assert!(
+        error["message"].as_str().is_some_and(|words| words.contains("line 2") && !words.contains("secret")),
+        "{cut:?}"
+    );
     for session in ["no-such-session", "", "../../etc/passwd"] {
         let answer = server.post(Some(session), &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
         assert!((400..500).contains(&answer.status), "{session:?}: {answer:?}");
@@ -148,7 +155,11 @@ fn more_sessions_than_there_are_places_are_refused_until_one_is_closed() {
     let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello});
     let refused = server.post(None, &hello);
-    assert!(refused.status >= 400 && refused.body.contains("too many sessions"), "{refused:?}");
+    assert!(refused.status == 503 && refused.body.contains("too many sessions"), "{refused:?}");
+    // Who needs none is served.
+    assert_it_works(&server);
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    assert_eq!(server.post(Some(&sessions[7]), &ping).message(2)["result"], json!({}));
     assert!(server.close(&sessions[0]).status < 300);
     let until = Instant::now() + SOON;
     while server.post(None, &hello).status != 200 {

@@ -5,9 +5,10 @@ mod gateway;
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::thread;
 
 use codespace_testkit::fixture::WORKSPACE;
-use gateway::http::{Server, TOKEN, call};
+use gateway::http::{Server, TOKEN, call, raw};
 use serde_json::{Value, json};
 
 #[test]
@@ -79,4 +80,36 @@ fn a_closed_response_stream_gives_up_the_waiting_and_not_the_process() {
     let ended = server.raw(&server.call_head("terminate_workspace"), body.to_string().as_bytes()).message(2);
     assert_eq!(ended["result"]["structuredContent"]["ended"], 1, "{ended}");
     server.place.assert_nothing_is_left("after its workspace was ended");
+}
+
+#[test]
+fn a_shutdown_lets_the_calls_that_are_under_way_be_answered_and_then_ends_all() {
+    for has_session in [true, false] {
+        let Some(mut server) = Server::start(&[]) else { return };
+        let endless =
+            call(1, "exec_command", &json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "wait_ms": 0}));
+        server.raw(&server.call_head("exec_command"), endless.to_string().as_bytes()).message(1);
+        let arguments = json!({"workspace_id": WORKSPACE, "command": ["sh", "-c", "sleep 1; echo done"]});
+        let mut slow = call(2, "exec_command", &arguments);
+        let mut head = server.call_head("exec_command");
+        if has_session {
+            slow["params"].as_object_mut().expect("params").remove("_meta");
+            head = server.post_head(Some(&server.greeted()));
+        }
+        let (port, slow) = (server.port, slow.to_string());
+        let answer = thread::scope(|scope| {
+            let asked = scope.spawn(|| raw(port, &head, slow.as_bytes()).message(2));
+            server.wait_for_metric("codespace_calls", 1);
+            codespace_testkit::signal(server.gateway.pid().cast_signed(), 15).expect("to ask it to end");
+            asked.join().expect("an answer")
+        });
+        let result = &answer["result"]["structuredContent"];
+        assert_eq!(
+            (&result["status"]["exit_code"], &result["output"]["chunk"]),
+            (&json!(0), &json!("done\n")),
+            "{answer}"
+        );
+        assert!(server.gateway.ended().success());
+        server.place.assert_nothing_is_left("after its end");
+    }
 }

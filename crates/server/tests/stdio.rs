@@ -179,6 +179,33 @@ fn a_process_is_a_resource_and_a_subscriber_is_told_when_it_changes() {
 }
 
 #[test]
+fn a_client_that_only_listens_is_told_of_changes_and_leaves_without_a_wait() {
+    let Some(mut place) = Place::new() else { return };
+    let mut mcp = place.start(IN_PROCESS);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let cat = with(shell("cat"), json!({"stdin": "pipe", "wait_ms": 0}));
+    let started = mcp.call("tools/call", &json!({"name": "exec_command", "arguments": cat, "_meta": meta}));
+    let id = &started["result"]["structuredContent"]["process_id"];
+    let uri = format!("process://{}/output", id.as_str().expect("an id"));
+    let listen = json!({"notifications": {"resourceSubscriptions": [uri]}, "_meta": meta});
+    let listening = mcp.ask("subscriptions/listen", &listen);
+    let write = json!({"name": "write_stdin", "arguments": {"process_id": id, "data": "x"}, "_meta": meta});
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !mcp.told.iter().any(|told| told["method"] == "notifications/resources/updated") {
+        assert!(Instant::now() < deadline, "not told: {:?}", mcp.told);
+        mcp.call("tools/call", &write);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Its end is an answer, where a listener that was given up has none.
+    let rest = mcp.rest();
+    assert!(rest.iter().any(|told| told["id"] == json!(listening) && told.get("result").is_some()), "{rest:?}");
+}
+
+#[test]
 fn a_gateway_that_is_killed_leaves_nothing_of_its_own() {
     for flags in [IN_PROCESS, WORKER] {
         let Some(mut place) = Place::new() else { return };

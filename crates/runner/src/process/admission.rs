@@ -145,7 +145,7 @@ impl Table {
         };
         id.and_then(|id| inner.find(id)).ok_or_else(|| {
             RunnerError::new(ErrorCode::ProcessNotFound, format!("find {name}"))
-                .with_hint("it never started, or it ended longer ago than ended processes are kept")
+                .with_hint("it never started, it ended longer ago than ended processes are kept, or its Runner is gone and another one answers")
         })
     }
 

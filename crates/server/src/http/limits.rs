@@ -1,26 +1,77 @@
 //! How many sessions there may be, and which requests have none.
 
-use std::io;
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use super::MAX_BODY;
+use super::guard::refuse;
 
 /// The places for sessions.
-#[derive(Clone)]
-pub(super) struct Places(Arc<Semaphore>);
+pub(super) struct Places {
+    sessions: Arc<LocalSessionManager>,
+    most: usize,
+    /// Held while a session is opened, so that two never take the last place.
+    opening: Mutex<()>,
+}
+
+/// As much of a message as has to be known here.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+}
 
 impl Places {
-    pub(super) fn new(count: usize) -> Self {
-        Self(Arc::new(Semaphore::new(count)))
+    pub(super) fn new(sessions: Arc<LocalSessionManager>, most: usize) -> Self {
+        Self { sessions, most, opening: Mutex::default() }
     }
+}
 
-    /// One, until it is dropped.
-    pub(super) fn take(&self) -> io::Result<OwnedSemaphorePermit> {
-        let taken = Arc::clone(&self.0).try_acquire_owned();
-        taken.map_err(|_| io::Error::other("too many sessions are open: close one, or try again later"))
+/// Lets in what opens a session only where there is a place for it, and what is no JSON not at all. Everything else needs
+/// no place: also with all of them taken, requests without a session are answered. The body is in memory.
+pub(super) async fn sessions(State(places): State<Arc<Places>>, request: Request, next: Next) -> Response {
+    let (head, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, MAX_BODY).await else {
+        return refuse(StatusCode::BAD_REQUEST, "the body broke off");
+    };
+    let opens = match serde_json::from_slice::<Message<'_>>(&body) {
+        Ok(message) => message.method.as_deref() == Some("initialize"),
+        // JSON, but no message; the transport says what it should be.
+        Err(error) if error.is_data() => false,
+        Err(_) if body.is_empty() => false,
+        Err(error) => return no_json(&error),
+    };
+    let request = Request::from_parts(head, Body::from(body));
+    if !opens {
+        return next.run(request).await;
     }
+    let _alone = places.opening.lock().await;
+    if places.sessions.sessions.read().await.len() >= places.most {
+        return refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many sessions are open; close one (DELETE with its Mcp-Session-Id), or try again later",
+        );
+    }
+    next.run(request).await
+}
+
+/// In the protocol's own form. Where it is wrong is said, and not what stands there.
+fn no_json(error: &serde_json::Error) -> Response {
+    let message = format!("the body is no JSON: look at line {}, column {}", error.line(), error.column());
+    let answer = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": message}});
+    (StatusCode::BAD_REQUEST, axum::Json(answer)).into_response()
 }
 
 /// True for a request that stands for itself, as all of the protocol of 2026-07-28 do over HTTP.

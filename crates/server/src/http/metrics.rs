@@ -13,12 +13,15 @@ use axum::response::IntoResponse;
 use codespace_domain::{EndedBy, ProcessId, ProcessStatus, State as ProcessState, StatusRequest};
 use codespace_runner::Runner as _;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::backend::{Backend, Client};
 
 /// The counters of one gateway.
 pub struct Metrics {
     counts: Mutex<Counts>,
+    /// Told when the last call under way is over.
+    quiet: Notify,
     watcher: Client,
 }
 
@@ -36,13 +39,27 @@ struct Counts {
 
 impl Metrics {
     pub(super) fn new(backend: &Backend) -> Self {
-        Self { counts: Mutex::default(), watcher: backend.client() }
+        Self { counts: Mutex::default(), quiet: Notify::new(), watcher: backend.client() }
     }
 
     /// A call of a tool begins; it is over when what this returns is dropped.
     pub(crate) fn call(self: &Arc<Self>) -> UnderWay {
         self.with(|counts| counts.calls += 1);
         UnderWay(Arc::clone(self))
+    }
+
+    /// Returns when no call is under way.
+    pub(super) async fn no_calls(&self) {
+        loop {
+            let quiet = self.quiet.notified();
+            tokio::pin!(quiet);
+            // From here on it hears of it, so that none is missed between the look and the wait.
+            quiet.as_mut().enable();
+            if self.with(|counts| counts.calls == 0) {
+                return;
+            }
+            quiet.await;
+        }
     }
 
     /// One more was started; its end is counted when it comes.
@@ -80,7 +97,13 @@ pub(crate) struct UnderWay(Arc<Metrics>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.with(|counts| counts.calls -= 1);
+        let left = self.0.with(|counts| {
+            counts.calls -= 1;
+            counts.calls
+        });
+        if left == 0 {
+            self.0.quiet.notify_waiters();
+        }
     }
 }
 

@@ -29,6 +29,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::guard::Guard;
@@ -56,6 +57,8 @@ const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 const COME_BACK: Duration = Duration::from_secs(1);
 /// How long a shutdown waits for calls that are under way.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+/// How long an answer that was made may take until it is sent.
+const LAST_ANSWER: Duration = Duration::from_millis(300);
 /// How long to leave a host alone that has no descriptor for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -78,7 +81,8 @@ pub async fn serve(
 ) -> io::Result<()> {
     let address = listener.local_addr()?;
     let sessions = CancellationToken::new();
-    let app = router(backend, config, address, sessions.clone());
+    let metrics = Arc::new(Metrics::new(&backend));
+    let app = router(backend, config, address, Arc::clone(&metrics), sessions.clone());
     let graceful = GracefulShutdown::new();
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     tokio::pin!(shutdown);
@@ -107,10 +111,24 @@ pub async fn serve(
         });
     }
     drop(listener);
-    // The streams of waiting clients end with their sessions; without that they would never be done.
+    // 1. No connection takes another request, and the calls that are under way have their time.
+    let closed = graceful.shutdown();
+    tokio::pin!(closed);
+    let quiet = async {
+        if timeout(SHUTDOWN_DEADLINE, metrics.no_calls()).await.is_err() {
+            tracing::warn!("gave up calls that were under way");
+        }
+        // An answer that was made a moment ago is still to be sent.
+        tokio::time::sleep(LAST_ANSWER).await;
+    };
+    tokio::select! {
+        () = &mut closed => return Ok(()),
+        () = quiet => {}
+    }
+    // 2. The streams of waiting clients end with their sessions; without that they would never be done.
     sessions.cancel();
-    if tokio::time::timeout(SHUTDOWN_DEADLINE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("closed connections with calls under way");
+    if timeout(LAST_ANSWER, closed).await.is_err() {
+        tracing::debug!("closed connections that were still open");
     }
     Ok(())
 }
@@ -126,32 +144,36 @@ async fn accept(
     Ok((stream, place))
 }
 
-fn router(backend: Backend, config: HttpConfig, address: SocketAddr, sessions: CancellationToken) -> Router {
-    let metrics = Arc::new(Metrics::new(&backend));
+fn router(
+    backend: Backend,
+    config: HttpConfig,
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    sessions: CancellationToken,
+) -> Router {
     let guard = Arc::new(Guard::new(config.allowed_hosts, config.token, address));
-    let places = Places::new(MAX_SESSIONS);
     let mut manager = LocalSessionManager::default();
     manager.session_config.keep_alive = Some(SESSION_IDLE);
     manager.session_config.sse_retry = Some(COME_BACK);
+    let manager = Arc::new(manager);
+    let places = Arc::new(Places::new(Arc::clone(&manager), MAX_SESSIONS));
     let mcp = {
         let (backend, metrics) = (backend, Arc::clone(&metrics));
         StreamableHttpService::new(
-            move || {
-                let place = places.take()?;
-                Ok(Gateway::new(backend.client(), limits::has_no_session, Some(Box::new(place)))
-                    .counted_by(Arc::clone(&metrics)))
-            },
-            Arc::new(manager),
+            move || Ok(Gateway::new(backend.client(), limits::has_no_session).counted_by(Arc::clone(&metrics))),
+            manager,
             StreamableHttpServerConfig::default()
                 // The guard has looked at both; here they would be looked at with other rules.
                 .disable_allowed_hosts()
                 .disable_allowed_origins()
                 .with_max_request_body_bytes(MAX_BODY)
+                .with_sse_retry(Some(COME_BACK))
                 .with_cancellation_token(sessions),
         )
     };
     let guarded = Router::new()
         .nest_service("/mcp", mcp)
+        .layer(axum::middleware::from_fn_with_state(places, limits::sessions))
         .layer(axum::middleware::from_fn_with_state(BODY_DEADLINE, body::whole))
         .layer(axum::middleware::from_fn(deleted::answer))
         .route("/metrics", get(metrics::show).with_state(metrics))

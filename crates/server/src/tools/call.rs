@@ -69,7 +69,7 @@ async fn perform(
         }
         ToolName::WriteStdin => {
             let reply = runner.write_stdin(take(tool, arguments)?).await?;
-            Ok(done(&reply, format!("{} bytes written", reply.written)))
+            Ok(done(&reply, format!("{} written", say::bytes(reply.written))))
         }
         ToolName::CloseStdin => {
             let reply = runner.close_stdin(take(tool, arguments)?).await?;

@@ -81,6 +81,10 @@ fn shape(schema: &mut JsonObject, side: Side) {
             // The list or map itself says what is in it.
             inner.remove("description");
             shape(inner, side);
+            // Also what came up from one of its forms, which speaks of the others.
+            if side == Side::Arguments {
+                inner.remove("description");
+            }
         }
     }
     if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {

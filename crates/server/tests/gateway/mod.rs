@@ -213,6 +213,11 @@ impl Gateway {
         self.child.wait().expect("its end")
     }
 
+    /// Waits for its end.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        self.child.wait().expect("its end")
+    }
+
     /// Ends it at once.
     pub fn kill(mut self) {
         self.child.kill().expect("to end codespace-mcp");
