@@ -26,13 +26,12 @@ impl Progress {
     }
 
     /// One step more. There is no total: nobody knows how long a command takes.
-    pub(crate) async fn tell(&self, status: Option<&ProcessStatus>) {
+    pub(crate) async fn tell(&self, status: &ProcessStatus) {
         let Some((token, peer)) = &self.wanted else { return };
         let step = self.told.fetch_add(1, Ordering::Relaxed) + 1;
-        let message = match status {
-            Some(status) if status.phase == Some(Phase::Ending) => format!("{}: ending", status.process_id),
-            Some(status) => format!("{}: running, {} of output", status.process_id, bytes(status.output_total)),
-            None => "starting".to_owned(),
+        let message = match status.phase {
+            Some(Phase::Ending) => format!("{}: ending", status.process_id),
+            _ => format!("{}: running, {} of output", status.process_id, bytes(status.output_total)),
         };
         let param = ProgressNotificationParam::new(token.clone(), f64::from(step)).with_message(message);
         if let Err(error) = peer.notify_progress(param).await {

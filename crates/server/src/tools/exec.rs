@@ -63,18 +63,22 @@ pub(super) async fn run(
 
     // 1. The wait, in steps where somebody wants to know.
     let step = if progress.is_wanted() { STEP } else { Duration::MAX };
-    while reply.status.as_ref().is_none_or(|status| status.state == State::Running) {
+    let mut wait =
+        if progress.is_wanted() { Duration::ZERO } else { deadline.saturating_duration_since(Instant::now()) };
+    let status = loop {
+        let status = match reply.status.take() {
+            // It was ended while its start was under way.
+            Some(status) if status.state == State::Exited => status,
+            _ => runner.process_status(StatusRequest { process_id, wait_ms: ms(wait) }).await?,
+        };
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
+        if status.state == State::Exited || left < Duration::from_millis(1) {
+            break status;
         }
-        progress.tell(reply.status.as_deref()).await;
-        let wait_ms = ms(left.min(step)).max(1);
-        reply.status = Some(runner.process_status(StatusRequest { process_id, wait_ms }).await?);
-    }
-    if reply.status.is_none() {
-        reply.status = Some(runner.process_status(StatusRequest { process_id, wait_ms: 0 }).await?);
-    }
+        progress.tell(&status).await;
+        wait = left.min(step);
+    };
+    reply.status = Some(status);
 
     // 2. The output as it is now: its beginning, and its end where that is elsewhere.
     let head = ReadRequest { max_bytes: HEAD_BYTES, ..ReadRequest::new(process_id) };
