@@ -71,7 +71,8 @@ impl Runner for Client {
                 Some(client) => client.call(request),
                 None => {
                     let connection = Arc::clone(connection);
-                    through_a_task(async move { connection.get().await?.call(request).await })
+                    let asked = through_a_task(async move { Ok(connection.get().await?.call(request)) });
+                    Box::pin(async move { asked.await?.await })
                 }
             },
         }
@@ -122,13 +123,14 @@ fn of_connect(error: ConnectError) -> RunnerError {
     error
 }
 
-/// The effect comes also when the caller gives the waiting up.
+/// The effect comes also when the caller gives the waiting up. Only for what is done soon: a task that waited for an answer
+/// would keep the connection open, and alive what ends with it, after its session has ended.
 fn through_a_task<T: Send + 'static>(
     work: impl Future<Output = Result<T, RunnerError>> + Send + 'static,
-) -> std::pin::Pin<Box<dyn Future<Output = Result<T, RunnerError>> + Send>> {
+) -> impl Future<Output = Result<T, RunnerError>> + Send {
     let task = tokio::spawn(work);
-    Box::pin(async move {
+    async move {
         task.await
             .unwrap_or_else(|error| Err(RunnerError::new(ErrorCode::Internal, format!("ask the Runner: {error}"))))
-    })
+    }
 }

@@ -14,6 +14,7 @@ use rmcp::service::{RequestContext, SubscriptionContext};
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::Client;
+use crate::http::deleted::Busy;
 use crate::http::metrics::Metrics;
 use crate::progress::Progress;
 use crate::resources::{self, Subscriptions};
@@ -40,6 +41,7 @@ pub struct Gateway {
     /// Whether it lives for one request only.
     per_request: PerRequest,
     metrics: Option<Arc<Metrics>>,
+    busy: Option<Arc<Busy>>,
     leaving: CancellationToken,
 }
 
@@ -50,7 +52,8 @@ impl Gateway {
     /// A session on `client`.
     pub fn new(client: Client, per_request: PerRequest) -> Self {
         let subscriptions = Subscriptions::default();
-        Self { client: Arc::new(client), subscriptions, per_request, metrics: None, leaving: CancellationToken::new() }
+        let (client, leaving) = (Arc::new(client), CancellationToken::new());
+        Self { client, subscriptions, per_request, metrics: None, busy: None, leaving }
     }
 
     /// What only waits for the client to leave ends with `leaving`.
@@ -62,6 +65,12 @@ impl Gateway {
     /// What it starts is counted there.
     pub fn counted_by(mut self, metrics: Arc<Metrics>) -> Self {
         self.metrics = Some(metrics);
+        self
+    }
+
+    /// Whoever waits in it is let go when it is closed there.
+    pub(crate) fn closed_by(mut self, busy: Arc<Busy>) -> Self {
+        self.busy = Some(busy);
         self
     }
 }
@@ -99,6 +108,13 @@ impl ServerHandler for Gateway {
             return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
         };
         let _under_way = self.metrics.as_ref().map(|metrics| metrics.call());
+        let in_session = self.busy.as_ref().and_then(|busy| busy.call(&context));
+        let closed = async {
+            match &in_session {
+                Some(call) => call.closed().await,
+                None => std::future::pending().await,
+            }
+        };
         let progress = Progress::of(&context);
         let caller =
             Caller { progress: &progress, has_session: !(self.per_request)(&context), metrics: self.metrics.as_ref() };
@@ -106,6 +122,7 @@ impl ServerHandler for Gateway {
             biased;
             // Nobody reads the answer of a cancelled call; what it has started goes on.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
+            () = closed => Err(ErrorData::internal_error("the session was closed", None)),
             result = call(&self.client, tool, request.arguments, &caller) => Ok(result.into()),
         }
     }

@@ -6,9 +6,11 @@ mod gateway;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use codespace_testkit::fixture::WORKSPACE;
 use gateway::http::{Server, TOKEN, call, raw};
+use gateway::{IN_PROCESS, SOON, WORKER};
 use serde_json::{Value, json};
 
 #[test]
@@ -111,5 +113,70 @@ fn a_shutdown_lets_the_calls_that_are_under_way_be_answered_and_then_ends_all() 
         );
         assert!(server.gateway.ended().success());
         server.place.assert_nothing_is_left("after its end");
+    }
+}
+
+/// Sends a message of a session and leaves its answer unread.
+fn ask(server: &Server, session: &str, id: u64, tool: &str, arguments: &Value) -> TcpStream {
+    let params = json!({"name": tool, "arguments": arguments});
+    let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+    let head = server.post_head(Some(session));
+    write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).expect("to send");
+    stream
+}
+
+#[test]
+fn a_session_that_is_closed_with_calls_under_way_ends_at_once_with_what_is_its_own() {
+    for flags in [IN_PROCESS, WORKER] {
+        let Some(server) = Server::start(flags) else { return };
+        let sleep = json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "wait_ms": 0});
+        let other =
+            server.raw(&server.call_head("exec_command"), call(1, "exec_command", &sleep).to_string().as_bytes());
+        let other = &other.message(1)["result"]["structuredContent"]["process_id"];
+
+        // The first call of the session makes its way to the Runner, and waits; the next ones find it.
+        let session = server.greeted();
+        let waits = json!({"process_id": other, "wait_ms": 600_000});
+        let first = ask(&server, &session, 2, "process_status", &waits);
+        server.wait_for_metric("codespace_calls", 1);
+        let tied = json!({
+            "workspace_id": WORKSPACE, "command": ["sleep", "1000"], "lifetime": "connection", "wait_ms": 600_000
+        });
+        let second = ask(&server, &session, 3, "exec_command", &tied);
+        server.wait_for_metric("codespace_live", 2);
+        let closed = Instant::now();
+        assert!(server.close(&session).status < 300);
+        server.wait_for_metric("codespace_ends_total{ended_by=\"connection\"}", 1);
+        let took = closed.elapsed();
+        assert!(took < Duration::from_secs(3), "{flags:?}: it ended {took:?} after its session");
+        assert_eq!(server.metric("codespace_calls"), 0, "{flags:?}");
+        drop((first, second));
+    }
+}
+
+#[test]
+fn calls_that_were_given_up_keep_no_way_to_the_runner_open() {
+    let Some(server) = Server::start(WORKER) else { return };
+    let sleep = json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "wait_ms": 0});
+    let started = server.raw(&server.call_head("exec_command"), call(1, "exec_command", &sleep).to_string().as_bytes());
+    let id = &started.message(1)["result"]["structuredContent"]["process_id"];
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", server.gateway.pid())).expect("its own").count();
+    let before = descriptors();
+    let body = call(2, "process_status", &json!({"process_id": id, "wait_ms": 600_000})).to_string();
+    let waiting: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+            let head = server.call_head("process_status");
+            write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).expect("to send");
+            stream
+        })
+        .collect();
+    server.wait_for_metric("codespace_calls", 20);
+    drop(waiting);
+    let until = Instant::now() + SOON;
+    while descriptors() > before {
+        assert!(Instant::now() < until, "{} descriptors, {before} before", descriptors());
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -7,7 +7,7 @@
 //! request's head and for its body.
 
 mod body;
-mod deleted;
+pub(crate) mod deleted;
 mod guard;
 mod limits;
 pub mod metrics;
@@ -32,6 +32,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use self::deleted::Busy;
 use self::guard::Guard;
 use self::limits::Places;
 use self::metrics::Metrics;
@@ -152,15 +153,20 @@ fn router(
     sessions: CancellationToken,
 ) -> Router {
     let guard = Arc::new(Guard::new(config.allowed_hosts, config.token, address));
+    let busy = Arc::new(Busy::default());
     let mut manager = LocalSessionManager::default();
     manager.session_config.keep_alive = Some(SESSION_IDLE);
     manager.session_config.sse_retry = Some(COME_BACK);
     let manager = Arc::new(manager);
     let places = Arc::new(Places::new(Arc::clone(&manager), MAX_SESSIONS));
     let mcp = {
-        let (backend, metrics) = (backend, Arc::clone(&metrics));
+        let (backend, metrics, busy) = (backend, Arc::clone(&metrics), Arc::clone(&busy));
         StreamableHttpService::new(
-            move || Ok(Gateway::new(backend.client(), limits::has_no_session).counted_by(Arc::clone(&metrics))),
+            move || {
+                Ok(Gateway::new(backend.client(), limits::has_no_session)
+                    .counted_by(Arc::clone(&metrics))
+                    .closed_by(Arc::clone(&busy)))
+            },
             manager,
             StreamableHttpServerConfig::default()
                 // The guard has looked at both; here they would be looked at with other rules.
@@ -175,7 +181,7 @@ fn router(
         .nest_service("/mcp", mcp)
         .layer(axum::middleware::from_fn_with_state(places, limits::sessions))
         .layer(axum::middleware::from_fn_with_state(BODY_DEADLINE, body::whole))
-        .layer(axum::middleware::from_fn(deleted::answer))
+        .layer(axum::middleware::from_fn_with_state(busy, deleted::answer))
         .route("/metrics", get(metrics::show).with_state(metrics))
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&guard), guard::token));
     Router::new()
