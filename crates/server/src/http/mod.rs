@@ -4,7 +4,7 @@
 //! Whoever reaches `/mcp` runs commands, so nothing gets there without passing the [`guard`]: the right Host (a name that
 //! was made to point here is not ours), the right Origin (a web page in the same machine's browser is not our client) and
 //! the token. Bounded in every direction: connections, sessions, bodies, and the time for a
-//! request's head and for its body.
+//! request's head, for its body and for what is left unread.
 
 mod body;
 pub(crate) mod deleted;
@@ -12,6 +12,7 @@ mod guard;
 mod limits;
 pub mod metrics;
 mod page;
+mod stalled;
 pub mod token;
 
 use std::io;
@@ -36,6 +37,7 @@ use self::deleted::Busy;
 use self::guard::Guard;
 use self::limits::Places;
 use self::metrics::Metrics;
+use self::stalled::Impatient;
 use self::token::Token;
 use crate::backend::Backend;
 use crate::gateway::Gateway;
@@ -50,6 +52,8 @@ const MAX_SESSIONS: usize = 256;
 const MAX_CONNECTIONS: usize = 1024;
 /// How long a peer may take for the head of a request.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a peer may leave what is sent to it unread.
+const UNREAD_DEADLINE: Duration = Duration::from_secs(30);
 /// How long an idle session is kept for a client that may come back. What it started with `lifetime: "connection"` ends
 /// with it.
 const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
@@ -102,7 +106,8 @@ pub async fn serve(
         };
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
-        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app.clone()));
+        let stream = TokioIo::new(Impatient::new(stream, UNREAD_DEADLINE));
+        let connection = builder.serve_connection(stream, TowerToHyperService::new(app.clone()));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
