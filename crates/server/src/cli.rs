@@ -1,8 +1,9 @@
 //! The command line of `codespace-mcp`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
+use axum::http::uri::Authority;
 use clap::Parser;
 
 /// Where commands run.
@@ -37,7 +38,7 @@ pub struct Cli {
     #[arg(long, requires = "http", conflicts_with = "token_file")]
     pub no_token: bool,
     /// A name beside loopback's that HTTP clients may address this server by (repeatable).
-    #[arg(long, value_name = "NAME[:PORT]", requires = "http")]
+    #[arg(long, value_name = "NAME[:PORT]", requires = "http", value_parser = host)]
     pub allow_host: Vec<String>,
     /// Show a live page at / for whoever watches: processes, their output as it comes, and buttons that stop them. It asks
     /// for the token before it shows anything.
@@ -58,6 +59,23 @@ impl Cli {
     }
 }
 
+/// What a `Host` header could have in it: one that never can would be a hole, or a door that nobody ever opens.
+fn host(text: &str) -> Result<String, &'static str> {
+    let authority: Authority = text.parse().map_err(|_| NO_HOST)?;
+    let name = authority.host();
+    let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_host = match bare {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)),
+    };
+    let rest = text.strip_prefix(name).ok_or(NO_HOST)?;
+    let is_port = rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    if is_host && is_port { Ok(text.to_owned()) } else { Err(NO_HOST) }
+}
+
+const NO_HOST: &str = "give a name or an address as a Host header has it, one of each --allow-host: runner.example, \
+                       runner.example:443, [2001:db8::1]";
+
 /// The form of the log lines.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 #[expect(missing_docs, reason = "the words are the meaning")]
@@ -74,3 +92,34 @@ Examples:
   codespace-mcp --http 127.0.0.1:8931 --token-file t   over HTTP
   codespace-mcp --http 127.0.0.1:8931 --token-file t --page
                                                        with a page to watch it at http://127.0.0.1:8931/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_host_header_can_name_may_be_allowed() {
+        for good in ["runner.example", "Runner.example:443", "10.0.0.1", "[2001:db8::1]", "[::1]:80", "a.example."] {
+            assert_eq!(host(good), Ok(good.to_owned()));
+        }
+        for bad in [
+            "",
+            " ",
+            "*",
+            "*.example",
+            ":80",
+            "http://runner.example",
+            "runner.example/",
+            "2001:db8::1",
+            "a:b",
+            "a:",
+            "a:99999",
+            "user@runner.example",
+            "[::1",
+            "[x]",
+            "a,b",
+        ] {
+            assert_eq!(host(bad), Err(NO_HOST), "{bad:?}");
+        }
+    }
+}
