@@ -11,7 +11,11 @@ use codespace_runner::registry::{HostDisk, Registry, RegistryError};
 use codespace_runner::{InProcessRunner, Runner as _, RunnerConfig};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::Level;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::backend::Backend;
 use crate::cli::{Cli, LogFormat, RunnerChoice};
@@ -211,12 +215,14 @@ fn start_log(format: LogFormat) {
         EnvFilter::new("warn,rmcp=error,codespace_server=info")
     };
     let log = tracing_subscriber::fmt().with_env_filter(level).log_internal_errors(false).with_writer(io::stderr);
+    // Others log whole messages, with the environments, inputs and outputs of commands in them: of them only what is wrong.
+    let without_secrets = filter_fn(|line| line.target().starts_with("codespace_") || *line.level() <= Level::WARN);
     let started = match format {
-        LogFormat::Text => log.with_ansi(false).try_init(),
-        LogFormat::Json => log.json().try_init(),
+        LogFormat::Text => log.with_ansi(false).finish().with(without_secrets).try_init(),
+        LogFormat::Json => log.json().finish().with(without_secrets).try_init(),
     };
     if let Err(error) = started {
-        tracing::debug!(error, "somebody else logs already");
+        tracing::debug!(%error, "somebody else logs already");
     }
 }
 

@@ -59,9 +59,14 @@ impl Place {
 
     /// The same; what it logs goes to `stderr`.
     pub fn start_with(&mut self, flags: &[&str], stderr: Stdio) -> Gateway {
+        self.start_in(flags, stderr, &[])
+    }
+
+    /// The same, with this in its environment.
+    pub fn start_in(&mut self, flags: &[&str], stderr: Stdio, environment: &[(&str, &str)]) -> Gateway {
         let config = self.config.to_str().expect("a path");
         let flags = [flags, &["--config", config]].concat();
-        let gateway = Gateway::start_with(&flags, &self.ground.workspace(), &self.helper, stderr);
+        let gateway = Gateway::start_in(&flags, &self.ground.workspace(), &self.helper, stderr, environment);
         self.ground.survivors.watch_runner(i32::try_from(gateway.pid()).expect("a pid"));
         gateway
     }
@@ -85,14 +90,21 @@ impl Place {
 impl Gateway {
     /// Starts one, not greeted yet.
     pub fn start(flags: &[&str], directory: &Path, helper: &Path) -> Self {
-        Self::start_with(flags, directory, helper, Stdio::null())
+        Self::start_in(flags, directory, helper, Stdio::null(), &[])
     }
 
-    /// The same; what it logs goes to `stderr`.
+    /// The same; what it logs goes to `stderr`, and this is in its environment.
     #[expect(clippy::disallowed_methods, reason = "the gateway itself; it ends with this fixture")]
-    pub fn start_with(flags: &[&str], directory: &Path, helper: &Path, stderr: Stdio) -> Self {
+    pub fn start_in(
+        flags: &[&str],
+        directory: &Path,
+        helper: &Path,
+        stderr: Stdio,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(programs::built("codespace-mcp", "codespace-server", None));
         command.args(flags).env("CODESPACE_LINUX_SANDBOX_BIN", helper).current_dir(directory);
+        command.envs(environment.iter().copied());
         let (stdio, its) = UnixStream::pair().expect("a pair of sockets");
         let same = its.try_clone().expect("a copy");
         command.stdin(OwnedFd::from(its)).stdout(OwnedFd::from(same)).stderr(stderr);
