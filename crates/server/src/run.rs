@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use codespace_domain::escape::escape;
 use codespace_domain::{RunnerError, StopRequest};
@@ -11,6 +12,7 @@ use codespace_runner::registry::{HostDisk, Registry, RegistryError};
 use codespace_runner::{InProcessRunner, Runner as _, RunnerConfig};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::sleep;
 use tracing::Level;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
@@ -24,6 +26,9 @@ use crate::http::token::{TOKEN_VARIABLE, Token, TokenError};
 use crate::http::{self, HttpConfig};
 use crate::stdio;
 use crate::worker::{Worker, WorkerError};
+
+/// How long the ends of everything may take, where nobody is there any more who could hurry them.
+const END_DEADLINE: Duration = Duration::from_secs(15);
 
 /// Why there is no server. The words finish "failed to ...".
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +110,14 @@ pub async fn run(cli: Cli) -> Result<(), RunError> {
             }
         }
     };
-    owned.end().await;
+    let patience = async {
+        tokio::select! {
+            () = sleep(END_DEADLINE) => {}
+            // Whoever asks twice means it.
+            () = signals.any() => {}
+        }
+    };
+    owned.end(patience).await;
     served
 }
 
@@ -134,15 +146,23 @@ impl Owned {
         }
     }
 
-    /// What goes on without us is left alone.
-    async fn end(self) {
+    /// What goes on without us is left alone. Commands have the grace that they have asked for until `patience` is over.
+    async fn end(self, patience: impl Future<Output = ()>) {
         match self {
             Self::InProcess(runner) => {
-                if let Err(error) = runner.session().stop(StopRequest::default()).await {
+                let session = runner.session();
+                let stopped = tokio::select! {
+                    stopped = session.stop(StopRequest::default()) => stopped,
+                    () = patience => {
+                        tracing::warn!("not everything ends by itself; ending it");
+                        session.stop(StopRequest { grace_ms: Some(0) }).await
+                    }
+                };
+                if let Err(error) = stopped {
                     tracing::error!(%error, "failed to end everything");
                 }
             }
-            Self::Worker(worker) => worker.end().await,
+            Self::Worker(worker) => worker.end(patience).await,
             Self::Independent(_) => {}
         }
     }

@@ -19,8 +19,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// How long it may take until it listens; its sandbox is tried first.
 const START_DEADLINE: Duration = Duration::from_secs(20);
-/// How long it may take for the ends of everything.
-const END_DEADLINE: Duration = Duration::from_secs(15);
 /// How long a worker whose socket is dead may take to be dead itself.
 const DEATH_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -32,7 +30,7 @@ pub struct Worker {
     /// None once it was ended. Locked while one is started, so that there is never a second.
     running: Mutex<Option<Child>>,
     /// Goes with us, and with it the socket's place.
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 /// Why there is no worker.
@@ -58,7 +56,7 @@ impl Worker {
         let directory = directory.map_err(|source| WorkerError::Spawn { program: program.clone(), source })?;
         let socket = directory.path().join("runner.sock");
         let config = config.map(Path::to_owned);
-        let worker = Self { program, config, socket, running: Mutex::default(), _directory: directory };
+        let worker = Self { program, config, socket, running: Mutex::default(), directory };
         *worker.running.lock().await = Some(worker.launch().await?);
         Ok(worker)
     }
@@ -86,15 +84,32 @@ impl Worker {
         Ok(UdsClient::connect(&self.socket, client).await?)
     }
 
-    /// Ends it with everything that it started, and waits for that.
-    pub(crate) async fn end(&self) {
-        let Some(mut child) = self.running.lock().await.take() else { return };
-        drop(child.stdin.take());
-        match timeout(END_DEADLINE, child.wait()).await {
-            Ok(Ok(status)) if status.success() => {}
-            Ok(Ok(status)) => tracing::warn!(%status, "the private Runner failed"),
-            Ok(Err(error)) => tracing::warn!(%error, "failed to wait for the private Runner"),
-            Err(_) => tracing::warn!("the private Runner takes its time; it goes on ending without us"),
+    /// Ends it with everything that it started, and waits for that: until `patience` is over, and then it is killed, which
+    /// ends the same. Commands may have asked for a grace of any length, and a worker may be stuck.
+    pub(crate) async fn end(&self, patience: impl Future<Output = ()>) {
+        if let Some(mut child) = self.running.lock().await.take() {
+            drop(child.stdin.take());
+            let ended = tokio::select! {
+                ended = child.wait() => ended,
+                () = patience => {
+                    tracing::warn!("the private Runner takes its time to end everything; killing it, which ends it all");
+                    match child.kill().await {
+                        Ok(()) => child.wait().await,
+                        Err(error) => Err(error),
+                    }
+                }
+            };
+            match ended {
+                Ok(status) if status.success() => {}
+                Ok(status) => tracing::warn!(%status, "the private Runner failed"),
+                Err(error) => tracing::warn!(%error, "failed to wait for the private Runner"),
+            }
+        }
+        // One that was killed could not do it; and we do not drop what a call that is still under way holds.
+        if let Err(error) = std::fs::remove_dir_all(self.directory.path())
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "failed to remove the directory of the private Runner's socket");
         }
     }
 

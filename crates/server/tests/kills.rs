@@ -5,7 +5,8 @@
 mod gateway;
 
 use std::path::Path;
-use std::time::Duration;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use codespace_testkit::fixture::{RunnerProcess, WORKSPACE};
 use codespace_testkit::programs;
@@ -159,6 +160,72 @@ async fn a_call_to_an_independent_runner_that_dies_is_answered_with_an_error() {
         });
         runner.assert_nothing_is_left(&[mcp.pid().cast_signed()], &format!("{tool}: after the Runner had died"));
         assert!(mcp.leave().success(), "{tool}");
+    }
+}
+
+/// A command whose start has asked for more grace than anybody waits, and that handles no signal.
+fn begin_patient(mcp: &mut Gateway) {
+    let start =
+        json!({"workspace_id": WORKSPACE, "command": ["sh", "-c", STUBBORN], "grace_ms": u64::MAX, "wait_ms": 0});
+    let id = mcp.done("exec_command", &start)["process_id"].take();
+    mcp.wait_for_output(&id, "ready");
+}
+
+#[test]
+fn a_grace_that_a_command_was_promised_does_not_outlive_its_client_by_much() {
+    // A private Runner is killed then, also one that stands still; see below.
+    let Some(mut place) = Place::new() else { return };
+    let mut mcp = place.greeted(IN_PROCESS);
+    begin_patient(&mut mcp);
+    assert!(mcp.vanish_within(Duration::from_secs(30)).success());
+    place.assert_nothing_is_left("after a client that had promised a long grace");
+}
+
+#[test]
+fn a_second_signal_waits_for_no_grace() {
+    for flags in [IN_PROCESS, WORKER] {
+        let Some(mut place) = Place::new() else { return };
+        let mut mcp = place.greeted(flags);
+        begin_patient(&mut mcp);
+        let pid = mcp.pid().cast_signed();
+        let began = Instant::now();
+        codespace_testkit::signal(pid, 15).expect("to ask it to end");
+        while mcp.is_running() && began.elapsed() < Duration::from_secs(10) {
+            // The first one may not have been taken yet, and two that wait are one.
+            std::thread::sleep(Duration::from_millis(50));
+            codespace_testkit::signal(pid, 15).ok();
+        }
+        assert!(!mcp.is_running(), "{flags:?}: it waits for the grace");
+        place.assert_nothing_is_left(&format!("{flags:?}: after a second signal"));
+    }
+}
+
+#[test]
+fn a_private_runner_that_stands_still_ends_with_its_gateway() {
+    let Some(mut place) = Place::new() else { return };
+    let mut mcp = place.greeted(WORKER);
+    begin_patient(&mut mcp);
+    codespace_testkit::signal(worker_of(&mcp), 19).expect("to stop the worker");
+    assert!(mcp.vanish_within(Duration::from_secs(30)).success());
+    place.assert_nothing_is_left("after its gateway had ended");
+}
+
+#[test]
+fn a_private_runner_that_was_killed_leaves_no_directory() {
+    for _ in 0..8 {
+        let Some(mut place) = Place::new() else { return };
+        let temporary = place.ground.private().join("tmp");
+        std::fs::create_dir(&temporary).expect("a directory");
+        let directory = temporary.to_str().expect("a path");
+        let mut mcp = place.start_in(WORKER, Stdio::null(), &[("TMPDIR", directory)]).greeted();
+        let (_, call) = begin(&mut mcp, "process_status");
+        codespace_testkit::signal(worker_of(&mcp), 9).expect("to end the worker");
+        mcp.answer(call);
+        // A call that is under way holds on to it.
+        mcp.ask("tools/call", &json!({"name": "list_processes", "arguments": {}}));
+        assert!(mcp.vanish().success());
+        let left: Vec<_> = std::fs::read_dir(&temporary).expect("to look").flatten().map(|one| one.path()).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 

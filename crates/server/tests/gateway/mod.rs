@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use codespace_testkit::fixture::{Ground, WORKSPACE};
 use codespace_testkit::programs;
@@ -228,6 +228,24 @@ impl Gateway {
     /// Waits for its end.
     pub fn ended(&mut self) -> std::process::ExitStatus {
         self.child.wait().expect("its end")
+    }
+
+    /// The same, where its end may not come.
+    pub fn vanish_within(mut self, time: Duration) -> std::process::ExitStatus {
+        self.stdio.shutdown(Shutdown::Both).expect("to close its stdio");
+        let until = Instant::now() + time;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("to look at it") {
+                return status;
+            }
+            assert!(Instant::now() < until, "it has not ended within {time:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// False once it has ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("to look at it").is_none()
     }
 
     /// Ends it at once.
