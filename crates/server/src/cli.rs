@@ -16,7 +16,7 @@ pub enum RunnerChoice {
 }
 
 /// An MCP server that runs commands in workspaces, inside a sandbox, and ends them whole.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "codespace-mcp", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// Where commands run [default: in-process, or uds with --runner-socket].
@@ -29,7 +29,7 @@ pub struct Cli {
     #[arg(long, value_name = "FILE", env = "CODESPACE_CONFIG")]
     pub config: Option<PathBuf>,
     /// Serve Streamable HTTP here instead of stdio, at /mcp.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub http: Option<SocketAddr>,
     /// The file with the token that HTTP clients have to present; CODESPACE_MCP_TOKEN is the other way to give it.
     #[arg(long, value_name = "FILE", requires = "http")]
@@ -57,6 +57,11 @@ impl Cli {
             None => RunnerChoice::InProcess,
         })
     }
+}
+
+/// Names are not looked up: whom one leads to is decided elsewhere.
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "give an IP address and a port, for example 127.0.0.1:8931 or [::1]:8931")
 }
 
 /// What a `Host` header could have in it: one that never can would be a hole, or a door that nobody ever opens.

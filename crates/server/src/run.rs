@@ -36,6 +36,8 @@ const END_DEADLINE: Duration = Duration::from_secs(15);
 pub enum RunError {
     #[error("{what}: {source}")]
     Host { what: String, source: io::Error },
+    #[error("listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: io::Error },
     #[error("load the registry{}: {error}", of_file(.file.as_deref()))]
     Registry { file: Option<PathBuf>, error: RegistryError },
     #[error("{}", .0.message)]
@@ -69,7 +71,19 @@ impl RunError {
             Self::Token(TokenError::Open { path }) => Some(format!("chmod 600 {}", path.display())),
             Self::Token(_) => Some("for example: (umask 077; head -c 32 /dev/urandom | base64 > token)".to_owned()),
             Self::Contradiction(_) => Some("see codespace-mcp --help".to_owned()),
-            Self::Host { .. } | Self::Worker(_) => None,
+            Self::Listen { address, source } => Some(
+                match source.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        "end what listens there, or listen on another port; port 0 takes a free one"
+                    }
+                    io::ErrorKind::AddrNotAvailable => "give an address of this machine, for example 127.0.0.1",
+                    io::ErrorKind::PermissionDenied if address.port() < 1024 => "listen on a port from 1024 on",
+                    _ => return None,
+                }
+                .to_owned(),
+            ),
+            Self::Worker(error) => error.hint(),
+            Self::Host { .. } => None,
         }
     }
 
@@ -88,11 +102,19 @@ impl RunError {
 pub async fn run(cli: Cli) -> Result<(), RunError> {
     start_log(cli.log_format);
     let mut signals = Signals::catch()?;
-    let token = token(&cli)?;
+    // Its file may be a pipe, into which nobody writes for a long time, or ever.
+    let reading = tokio::task::spawn_blocking({
+        let cli = cli.clone();
+        move || token(&cli)
+    });
+    let token = tokio::select! {
+        token = reading => token.map_err(|error| RunError::host("read the token", io::Error::other(error)))??,
+        () = signals.any() => return Ok(()),
+    };
     let owned = Owned::start(&cli).await?;
     let served = match cli.http {
         Some(address) => {
-            let failed = |error| RunError::host(format!("listen on {address}"), error);
+            let failed = |source| RunError::Listen { address, source };
             let listener = TcpListener::bind(address).await.map_err(failed)?;
             let address = listener.local_addr().map_err(failed)?;
             tracing::info!(%address, "listening");

@@ -36,12 +36,28 @@ pub struct Worker {
 /// Why there is no worker.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
+    #[error("make a directory for the private Runner's socket: {0}")]
+    Directory(io::Error),
     #[error("start the private Runner {}: {source}", program.display())]
     Spawn { program: PathBuf, source: io::Error },
     #[error("start the private Runner: {0}")]
     Ended(String),
     #[error("reach the private Runner: {0}")]
     Unreachable(ConnectError),
+}
+
+impl WorkerError {
+    /// What to do about it, where there is something.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::Directory(_) => Some("let TMPDIR name a directory in which files can be made".to_owned()),
+            Self::Spawn { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("install codespace-runner beside codespace-mcp, or leave --runner uds out".to_owned())
+            }
+            Self::Spawn { .. } => None,
+            Self::Ended(_) | Self::Unreachable(_) => Some("its own words on stderr say why".to_owned()),
+        }
+    }
 }
 
 impl Worker {
@@ -53,7 +69,7 @@ impl Worker {
         let program = std::env::current_exe().unwrap_or_default().with_file_name("codespace-runner");
         let private = Permissions::from_mode(0o700);
         let directory = tempfile::Builder::new().prefix("codespace-mcp-").permissions(private).tempdir();
-        let directory = directory.map_err(|source| WorkerError::Spawn { program: program.clone(), source })?;
+        let directory = directory.map_err(WorkerError::Directory)?;
         let socket = directory.path().join("runner.sock");
         let config = config.map(Path::to_owned);
         let worker = Self { program, config, socket, running: Mutex::default(), directory };
