@@ -182,6 +182,16 @@ fn a_grace_that_a_command_was_promised_does_not_outlive_its_client_by_much() {
 }
 
 #[test]
+fn nor_does_it_outlive_its_gateway_by_much() {
+    let Some(mut place) = Place::new() else { return };
+    let mut mcp = place.greeted(WORKER);
+    begin_patient(&mut mcp);
+    mcp.kill();
+    let left = place.ground.survivors.wait_until_nothing_is_left(&[], Duration::from_secs(30));
+    assert!(left.is_empty(), "left behind: {left:#?}");
+}
+
+#[test]
 fn a_second_signal_waits_for_no_grace() {
     for flags in [IN_PROCESS, WORKER] {
         let Some(mut place) = Place::new() else { return };

@@ -1,6 +1,7 @@
 //! `serve`: the independent Runner. Binds its socket, serves it, and ends by a `stop`, however that comes.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use codespace_domain::{SignalName, StopRequest};
 use codespace_policy::{HostDisk, Registry};
@@ -42,6 +43,12 @@ enum LogFormat {
     Text,
     Json,
 }
+
+const END_OF_STDIN: &str = "the end of stdin";
+
+/// How long the commands of a parent that is gone may take to end by themselves: nobody is there any more who could hurry
+/// them, and they may have been promised a grace of any length.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// With `--json`, what is said once the socket is there.
 #[derive(Serialize)]
@@ -106,8 +113,17 @@ pub(crate) async fn run(args: ServeArgs, render: Render) -> Result<u8, CliError>
                 let session = runner.session();
                 let stop = session.stop(StopRequest::default());
                 tokio::pin!(stop);
+                let patience = tokio::time::sleep(PATIENCE);
+                tokio::pin!(patience);
+                let mut is_patient = why == END_OF_STDIN;
                 loop {
                     tokio::select! {
+                        () = &mut patience, if is_patient => {
+                            is_patient = false;
+                            tracing::warn!("not everything ends by itself; ending it");
+                            // What it is answered with, the first one is too.
+                            drop(session.stop(StopRequest { grace_ms: Some(0) }).await);
+                        }
                         stopped = &mut stop => match stopped {
                             Ok(stopped) => break tracing::info!(ended = stopped.ended, "everything has ended"),
                             Err(error) => {
@@ -143,7 +159,7 @@ async fn asked_to_stop(signals: &mut OwnSignals, until_stdin_closes: bool) -> &'
     };
     tokio::select! {
         signal = signals.next() => signal.as_str(),
-        () = stdin_closed, if until_stdin_closes => "the end of stdin",
+        () = stdin_closed, if until_stdin_closes => END_OF_STDIN,
     }
 }
 
