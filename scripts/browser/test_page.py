@@ -240,6 +240,15 @@ class LivePage(unittest.TestCase):
         self.assertLess(self.browser.run("return document.querySelectorAll('#output .line').length"), 10_300)
         self.assertEqual(self.browser.run("const o = document.querySelector('#output'); return Math.round(o.scrollHeight - o.scrollTop - o.clientHeight)"), 0)
 
+    def test_a_colour_for_each_character_does_not_fill_the_page(self) -> None:
+        # 2 MB of output, and so slow that nothing is passed over.
+        colours = r"""line=$(for i in $(seq 2000); do printf '\e[3%dmx' $((i % 7)); done)
+        for i in $(seq 40); do for j in 1 2 3 4; do printf %s "$line"; done; sleep 0.1; done; printf '\nend\n'"""
+        process = self.server.shell(colours, output_bytes=8 << 20)
+        self.watch(process)
+        self.reads("older lines are no longer shown here", "\nend")
+        self.assertLess(self.browser.run("return document.querySelectorAll('#output *').length"), 60_000)
+
     def test_whoever_scrolls_up_stays_there(self) -> None:
         process = self.server.shell("seq 500; while read -r line; do seq 100; done", stdin="pipe")
         self.watch(process)

@@ -7,6 +7,9 @@ import { byId, element, markOf, say } from "./dom.mjs";
 const MOST_CHARACTERS = 1 << 20;
 const MOST_LINES = 10_000;
 const LINES_OF_A_BLOCK = 200;
+const CHARACTERS_OF_A_BLOCK = 1 << 17;
+/** What an element costs, in characters: a command may give each character a colour of its own. */
+const ELEMENT = 32;
 /** So near to the end is at the end. */
 const NEAR = 24;
 
@@ -40,7 +43,7 @@ export class Output {
       fill(shown, line);
       list.append(shown);
       block.lines += 1;
-      block.characters += line.runs.reduce((sum, run) => sum + run.text.length, 1);
+      block.characters += line.runs.reduce((sum, run) => sum + run.text.length + ELEMENT, ELEMENT);
     }
     fill(this.#current, current);
     this.#drop();
@@ -62,7 +65,8 @@ export class Output {
   }
 
   #last() {
-    if (!(this.#blocks.at(-1)?.lines < LINES_OF_A_BLOCK)) {
+    const last = this.#blocks.at(-1);
+    if (!last || last.lines >= LINES_OF_A_BLOCK || last.characters >= CHARACTERS_OF_A_BLOCK) {
       const list = element("div", { class: "block" });
       this.#current.before(list);
       this.#blocks.push({ list, lines: 0, characters: 0 });
