@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use codespace_domain::{ErrorCode, RunnerError};
 use rmcp::RoleServer;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -11,6 +12,7 @@ use rmcp::model::{
     ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::Client;
@@ -19,7 +21,7 @@ use crate::http::metrics::Metrics;
 use crate::progress::Progress;
 use crate::resources::{self, Subscriptions};
 use crate::tools::ToolName;
-use crate::tools::call::{Caller, call};
+use crate::tools::call::{Caller, call, refusal};
 
 /// The few rules, in a few lines.
 const INSTRUCTIONS: &str = "\
@@ -34,6 +36,9 @@ command.
 - terminate_process answers when nothing is left; signal_process only sends a signal.
 - A retry with the same process_key never starts a second process.";
 
+/// Calls of one session under way at a time. Each may wait for long, and its answer may be large.
+const MOST_CALLS: usize = 256;
+
 /// One session. Dropping it ends the processes whose lifetime it is.
 pub struct Gateway {
     client: Arc<Client>,
@@ -42,6 +47,8 @@ pub struct Gateway {
     per_request: PerRequest,
     metrics: Option<Arc<Metrics>>,
     busy: Option<Arc<Busy>>,
+    /// Of calls that may be under way at a time.
+    places: Semaphore,
     leaving: CancellationToken,
 }
 
@@ -53,7 +60,8 @@ impl Gateway {
     pub fn new(client: Client, per_request: PerRequest) -> Self {
         let subscriptions = Subscriptions::default();
         let (client, leaving) = (Arc::new(client), CancellationToken::new());
-        Self { client, subscriptions, per_request, metrics: None, busy: None, leaving }
+        let places = Semaphore::new(MOST_CALLS);
+        Self { client, subscriptions, per_request, metrics: None, busy: None, places, leaving }
     }
 
     /// What only waits for the client to leave ends with `leaving`.
@@ -73,6 +81,21 @@ impl Gateway {
         self.busy = Some(busy);
         self
     }
+}
+
+impl Gateway {
+    /// A place for a call. What ends something always has one.
+    fn place(&self, tool: ToolName) -> Option<Option<SemaphorePermit<'_>>> {
+        match tool {
+            ToolName::TerminateProcess | ToolName::TerminateWorkspace => Some(None),
+            _ => self.places.try_acquire().ok().map(Some),
+        }
+    }
+}
+
+fn too_many_calls() -> RunnerError {
+    let words = format!("take one more call: {MOST_CALLS} of this session are under way");
+    RunnerError::new(ErrorCode::ResourceUnavailable, words).with_hint("wait for their answers, or cancel some of them")
 }
 
 impl ServerHandler for Gateway {
@@ -107,6 +130,7 @@ impl ServerHandler for Gateway {
             let name: String = request.name.chars().take(80).collect();
             return Err(ErrorData::invalid_params(format!("there is no tool {name:?}"), None));
         };
+        let Some(_place) = self.place(tool) else { return Ok(refusal(&too_many_calls()).into()) };
         let _under_way = self.metrics.as_ref().map(|metrics| metrics.call());
         let in_session = self.busy.as_ref().and_then(|busy| busy.call(&context));
         let closed = async {

@@ -11,6 +11,7 @@ pub mod backend;
 pub mod cli;
 pub mod gateway;
 pub mod http;
+mod paced;
 mod progress;
 mod resources;
 pub mod run;

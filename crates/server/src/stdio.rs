@@ -8,11 +8,13 @@ use std::task::{Context, Poll, ready};
 
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
+use crate::paced::Paced;
 
 /// Serves until the client has left or is gone.
 ///
@@ -22,7 +24,8 @@ pub(crate) async fn serve(gateway: Gateway) -> io::Result<()> {
     let leaving = CancellationToken::new();
     let input = UntilEnd { input: tokio::io::stdin(), ended: leaving.clone() };
     let conversation = async {
-        match gateway.until(leaving).serve((input, tokio::io::stdout())).await {
+        let transport = Paced::new(AsyncRwTransport::new_server(input, tokio::io::stdout()));
+        match gateway.until(leaving).serve(transport).await {
             Ok(session) => session.waiting().await.map(drop).map_err(io::Error::other),
             // Whoever leaves before it has said hello wants nothing.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),

@@ -17,6 +17,8 @@ use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::http::token::TOKEN_VARIABLE;
+
 /// How long it may take until it listens; its sandbox is tried first.
 const START_DEADLINE: Duration = Duration::from_secs(20);
 /// How long a worker whose socket is dead may take to be dead itself.
@@ -137,6 +139,8 @@ impl Worker {
             command.arg("--config").arg(config);
         }
         // A stop of our own is not the worker's to see: a Ctrl-C goes to the whole process group.
+        // What lets others in here is nothing for a process that starts commands.
+        command.env_remove(TOKEN_VARIABLE);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         // It starts no command by itself, and is tied to us by its stdin.
         let spawned = command.spawn();

@@ -65,6 +65,18 @@ fn a_session_runs_commands_and_takes_its_own_with_it_when_it_is_closed() {
 }
 
 #[test]
+fn a_request_that_stands_for_itself_ties_no_process_to_a_session_that_it_only_names() {
+    let Some(server) = Server::start(&[]) else { return };
+    let tied = json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "lifetime": "connection", "wait_ms": 0});
+    let body = call(1, "exec_command", &tied).to_string();
+    for named in ["", "Mcp-Session-Id: made-up\r\n"] {
+        let refused = server.raw(&format!("{}{named}", server.call_head("exec_command")), body.as_bytes()).message(1);
+        assert_eq!(refused["result"]["structuredContent"]["code"], "INVALID_COMMAND", "{named:?}: {refused}");
+    }
+    assert_eq!(server.metric("codespace_starts_total"), 0);
+}
+
+#[test]
 fn a_closed_response_stream_gives_up_the_waiting_and_not_the_process() {
     let Some(server) = Server::start(&[]) else { return };
     let waits = json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "wait_ms": 600_000});

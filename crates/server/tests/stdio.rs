@@ -156,6 +156,25 @@ fn a_cancelled_call_gives_up_the_waiting_and_not_the_process() {
 }
 
 #[test]
+fn more_calls_than_may_wait_are_refused_and_an_end_is_not() {
+    for flags in [IN_PROCESS, WORKER] {
+        let Some(mut place) = Place::new() else { return };
+        let mut mcp = place.greeted(flags);
+        let id = mcp.done("exec_command", &with(shell("exec sleep 1000"), json!({"wait_ms": 0})))["process_id"].take();
+        let wait = json!({"name": "process_status", "arguments": {"process_id": id, "wait_ms": 600_000}});
+        let waiting: Vec<u64> = (0..256).map(|_| mcp.ask("tools/call", &wait)).collect();
+        let refused = mcp.tool("process_status", &json!({"process_id": id, "wait_ms": 600_000}));
+        assert_eq!(refused["structuredContent"]["code"], "RESOURCE_UNAVAILABLE", "{refused}");
+        let ended = mcp.done("terminate_process", &json!({"process_id": id}));
+        assert_eq!(ended["ended_by"], "terminate", "{flags:?}: {ended}");
+        for id in waiting {
+            assert_eq!(mcp.answer(id)["result"]["structuredContent"]["state"], "exited");
+        }
+        assert_eq!(mcp.done("process_status", &json!({"process_id": id}))["state"], "exited");
+    }
+}
+
+#[test]
 fn a_process_is_a_resource_and_a_subscriber_is_told_when_it_changes() {
     let Some(mut place) = Place::new() else { return };
     let mut mcp = place.greeted(IN_PROCESS);

@@ -273,4 +273,5 @@ fn lost(because: &str) -> RunnerError {
         ErrorCode::ResourceUnavailable,
         format!("get an answer over the connection to the Runner: {because}"),
     )
+    .with_hint("connect again; what goes on is found by its id or its key, where the Runner still lives")
 }

@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::token::Token;
 
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
 /// The rules of one server.
 pub(super) struct Guard {
     hosts: Vec<String>,
@@ -20,7 +22,7 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn new(allowed_hosts: Vec<String>, token: Option<Token>, address: SocketAddr) -> Self {
-        let loopback = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
+        let loopback = LOOPBACK.map(str::to_owned);
         let hosts = loopback.into_iter().chain(allowed_hosts.iter().map(|host| host.to_ascii_lowercase())).collect();
         Self { hosts, token, port: address.port() }
     }
@@ -45,8 +47,13 @@ impl Guard {
         headers.get_all(header::ORIGIN).iter().all(|origin| {
             let origin = origin.to_str().unwrap_or_default();
             let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-            authority.is_some_and(|authority| self.is_ours(authority))
+            authority.is_some_and(|authority| self.is_ours(authority) && !self.is_another_port(authority))
         })
+    }
+
+    /// Without a port, an Origin means that of its scheme, where on loopback somebody else listens.
+    fn is_another_port(&self, authority: &str) -> bool {
+        LOOPBACK.iter().any(|name| authority.eq_ignore_ascii_case(name)) && self.port != 80
     }
 
     fn token_is_right(&self, headers: &HeaderMap) -> bool {
@@ -149,7 +156,14 @@ mod tests {
         let guard = guard(&[]);
         assert!(guard.origin_is_ours(&HeaderMap::new()));
         assert!(guard.origin_is_ours(&with(header::ORIGIN, &["http://localhost:8080"])));
-        for bad in ["null", "https://evil.example", "http://localhost:3000", "file://", "http://127.0.0.1:8080.evil"] {
+        for bad in [
+            "http://localhost",
+            "null",
+            "https://evil.example",
+            "http://localhost:3000",
+            "file://",
+            "http://127.0.0.1:8080.evil",
+        ] {
             assert!(!guard.origin_is_ours(&with(header::ORIGIN, &[bad])), "{bad}");
         }
         assert!(!guard.origin_is_ours(&with(header::ORIGIN, &["http://localhost:8080", "https://evil.example"])));

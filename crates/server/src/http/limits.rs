@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use rmcp::RoleServer;
+use rmcp::model::ProtocolVersion;
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use serde::Deserialize;
@@ -74,8 +75,11 @@ fn no_json(error: &serde_json::Error) -> Response {
     (StatusCode::BAD_REQUEST, axum::Json(answer)).into_response()
 }
 
-/// True for a request that stands for itself, as all of the protocol of 2026-07-28 do over HTTP.
+/// True for a request that stands for itself, as all of the protocol from 2026-07-28 on do over HTTP, whatever session they
+/// name.
 pub(super) fn has_no_session(context: &RequestContext<RoleServer>) -> bool {
-    let parts = context.extensions.get::<axum::http::request::Parts>();
-    parts.is_some_and(|parts| !parts.headers.contains_key("mcp-session-id"))
+    let Some(parts) = context.extensions.get::<axum::http::request::Parts>() else { return false };
+    let version = parts.headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
+    let stands_for_itself = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28.as_str());
+    stands_for_itself || !parts.headers.contains_key("mcp-session-id")
 }

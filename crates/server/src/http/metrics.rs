@@ -3,7 +3,7 @@
 //! Counts what it has seen: each start is followed to its end through a session of its own, so that no session is kept
 //! alive by being counted.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +16,9 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::backend::{Backend, Client};
+
+/// More than a Runner keeps of ended ones, so that none comes back unknown.
+const MOST_COUNTED: usize = 512;
 
 /// The counters of one gateway.
 pub struct Metrics {
@@ -31,6 +34,8 @@ struct Counts {
     calls: u64,
     starts: u64,
     live: HashSet<ProcessId>,
+    /// The latest that were counted, live or not.
+    counted: VecDeque<ProcessId>,
     /// By the contract's words for `ended_by`.
     ends: BTreeMap<String, u64>,
     unconfirmed: u64,
@@ -64,12 +69,9 @@ impl Metrics {
 
     /// One more was started; its end is counted when it comes.
     pub(crate) fn started(self: &Arc<Self>, process_id: ProcessId) {
-        // A retry with the same key brings the same process.
-        let is_new = self.with(|counts| counts.live.insert(process_id));
-        if !is_new {
+        if !self.with(|counts| counts.started(process_id)) {
             return;
         }
-        self.with(|counts| counts.starts += 1);
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let ended = this.end_of(process_id).await;
@@ -108,6 +110,19 @@ impl Drop for UnderWay {
 }
 
 impl Counts {
+    /// False for one that is counted already: a retry with the same key brings the same process.
+    fn started(&mut self, process_id: ProcessId) -> bool {
+        if self.counted.contains(&process_id) || !self.live.insert(process_id) {
+            return false;
+        }
+        self.counted.push_back(process_id);
+        if self.counted.len() > MOST_COUNTED {
+            self.counted.pop_front();
+        }
+        self.starts += 1;
+        true
+    }
+
     fn ended(&mut self, process_id: ProcessId, status: Option<&ProcessStatus>) {
         self.live.remove(&process_id);
         let cause = status.and_then(|status| status.ended_by).map_or_else(|| "unseen".to_owned(), word);
@@ -148,4 +163,22 @@ fn word(cause: EndedBy) -> String {
 
 pub(super) async fn show(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.with(|counts| counts.text()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_comes_again_is_counted_once_also_after_its_end() {
+        let mut counts = Counts::default();
+        let one = ProcessId::mint();
+        assert!(counts.started(one));
+        assert!(!counts.started(one));
+        counts.ended(one, None);
+        assert!(!counts.started(one));
+        assert_eq!((counts.starts, counts.live.len(), counts.ends["unseen"]), (1, 0, 1));
+        let more = (0..MOST_COUNTED + 10).filter(|_| counts.started(ProcessId::mint())).count();
+        assert_eq!((more, counts.counted.len()), (MOST_COUNTED + 10, MOST_COUNTED));
+    }
 }

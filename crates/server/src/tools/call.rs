@@ -116,7 +116,8 @@ fn done(reply: &impl Serialize, words: String) -> CallToolResult {
     result
 }
 
-fn refusal(error: &RunnerError) -> CallToolResult {
+/// An error as a result.
+pub(crate) fn refusal(error: &RunnerError) -> CallToolResult {
     let mut result = CallToolResult::error(vec![ContentBlock::text(say::error(error))]);
     result.structured_content = serde_json::to_value(error).ok();
     result
