@@ -6,6 +6,7 @@ mod gateway;
 
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use codespace_testkit::fixture::{RunnerProcess, WORKSPACE};
@@ -172,21 +173,22 @@ fn begin_patient(mcp: &mut Gateway) {
 }
 
 #[test]
-fn a_grace_that_a_command_was_promised_does_not_outlive_its_client_by_much() {
-    // A private Runner is killed then, also one that stands still; see below.
+fn a_grace_that_a_command_was_promised_does_not_outlive_who_promised_it_by_much() {
+    // All at once, since each takes as long as it may.
     let Some(mut place) = Place::new() else { return };
-    let mut mcp = place.greeted(IN_PROCESS);
-    begin_patient(&mut mcp);
-    assert!(mcp.vanish_within(Duration::from_secs(30)).success());
-    place.assert_nothing_is_left("after a client that had promised a long grace");
-}
-
-#[test]
-fn nor_does_it_outlive_its_gateway_by_much() {
-    let Some(mut place) = Place::new() else { return };
-    let mut mcp = place.greeted(WORKER);
-    begin_patient(&mut mcp);
-    mcp.kill();
+    let [mut in_process, mut killed, mut stuck] = [IN_PROCESS, WORKER, WORKER].map(|flags| place.greeted(flags));
+    for mcp in [&mut in_process, &mut killed, &mut stuck] {
+        begin_patient(mcp);
+    }
+    // A private Runner without its gateway, and one that stands still and cannot see that its gateway has left.
+    codespace_testkit::signal(worker_of(&stuck), 19).expect("to stop the worker");
+    killed.kill();
+    thread::scope(|scope| {
+        let ends = [in_process, stuck].map(|mcp| scope.spawn(|| mcp.vanish_within(Duration::from_secs(30))));
+        for end in ends {
+            assert!(end.join().expect("its end").success());
+        }
+    });
     let left = place.ground.survivors.wait_until_nothing_is_left(&[], Duration::from_secs(30));
     assert!(left.is_empty(), "left behind: {left:#?}");
 }
@@ -208,16 +210,6 @@ fn a_second_signal_waits_for_no_grace() {
         assert!(!mcp.is_running(), "{flags:?}: it waits for the grace");
         place.assert_nothing_is_left(&format!("{flags:?}: after a second signal"));
     }
-}
-
-#[test]
-fn a_private_runner_that_stands_still_ends_with_its_gateway() {
-    let Some(mut place) = Place::new() else { return };
-    let mut mcp = place.greeted(WORKER);
-    begin_patient(&mut mcp);
-    codespace_testkit::signal(worker_of(&mcp), 19).expect("to stop the worker");
-    assert!(mcp.vanish_within(Duration::from_secs(30)).success());
-    place.assert_nothing_is_left("after its gateway had ended");
 }
 
 #[test]
