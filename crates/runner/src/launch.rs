@@ -80,7 +80,7 @@ impl Spawner {
     /// Starts the thread.
     pub(crate) fn start() -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel::<Job>();
-        let known = Known::default();
+        let known = Known::new();
         let starting = known.clone();
         std::thread::Builder::new().name("spawner".into()).spawn(move || {
             for job in queue {
@@ -102,7 +102,7 @@ impl Spawner {
         })?;
         Ok(Self {
             jobs,
-            orphans: Ender::new(known.clone()),
+            orphans: Ender::default(),
             known,
             #[cfg(test)]
             asked: std::sync::atomic::AtomicUsize::default(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use codespace_domain::Enforcement;
 use codespace_linux_sandbox_protocol::{ByteString, Finding, PLAN_PROTOCOL, ProbeReport};
 use serde::Serialize;
+use tokio::process::{Child, Command};
 
 /// Names the helper's program; wins over the one beside the Runner's own.
 pub const HELPER_VARIABLE: &str = "CODESPACE_LINUX_SANDBOX_BIN";
@@ -136,7 +137,7 @@ pub async fn probe(location: &HelperLocation) -> DoctorReport {
 }
 
 async fn ask(helper: &std::path::Path) -> io::Result<ProbeReport> {
-    let mut command = tokio::process::Command::new(helper);
+    let mut command = Command::new(helper);
     command
         .arg("probe")
         .env_clear()
@@ -149,10 +150,24 @@ async fn ask(helper: &std::path::Path) -> io::Result<ProbeReport> {
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }
-    let output = tokio::time::timeout(PROBE_DEADLINE, command.output())
+    let (child, _known) = start(command)?;
+    let output = tokio::time::timeout(PROBE_DEADLINE, child.wait_with_output())
         .await
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "nothing came for 10 s"))??;
     serde_json::from_slice(&output.stdout).map_err(|e| io::Error::other(format!("{e} ({})", output.status)))
+}
+
+/// A child of ours, which no Runner in this process may take for an orphan.
+#[cfg(target_os = "linux")]
+fn start(mut command: Command) -> io::Result<(Child, crate::orphans::Known)> {
+    let known = crate::orphans::Known::new();
+    let pid = |child: &io::Result<Child>| child.as_ref().ok()?.id()?.try_into().ok();
+    Ok((known.start(|| command.spawn(), pid)?, known))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start(mut command: Command) -> io::Result<(Child, ())> {
+    Ok((command.spawn()?, ()))
 }
 
 #[cfg(test)]

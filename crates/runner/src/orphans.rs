@@ -11,7 +11,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -28,11 +28,24 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at one that is dead and cannot be reaped.
 const LATE: Duration = Duration::from_millis(100);
 
-/// The children of this process that it has started itself and not reaped.
-#[derive(Clone, Default)]
-pub(crate) struct Known(Arc<Mutex<HashSet<i32>>>);
+/// The children of this process that one Runner in it has started and not reaped.
+#[derive(Clone)]
+pub(crate) struct Known(Arc<Children>);
+
+type Children = Mutex<HashSet<i32>>;
+
+/// Those of every Runner in this process: each of them looks at all of its children, and must know the others'.
+static ALL: Mutex<Vec<Weak<Children>>> = Mutex::new(Vec::new());
 
 impl Known {
+    pub(crate) fn new() -> Self {
+        let known = Arc::default();
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&known));
+        Self(known)
+    }
+
     /// Starts a child and enters it, in one step.
     pub(crate) fn start<T>(&self, start: impl FnOnce() -> T, pid: impl FnOnce(&T) -> Option<i32>) -> T {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,17 +64,20 @@ impl Known {
     pub(crate) fn hold(&self) -> std::sync::MutexGuard<'_, HashSet<i32>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn orphans(&self) -> Vec<i32> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = i32::try_from(std::process::id()).unwrap_or_default();
-        children(own).into_iter().filter(|pid| !known.contains(pid)).collect()
-    }
+/// The children that no Runner has started. None of them starts one during the look.
+fn orphans() -> Vec<i32> {
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let all: Vec<_> = all.iter().filter_map(Weak::upgrade).collect();
+    let known: Vec<_> = all.iter().map(|known| known.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    children(own).into_iter().filter(|pid| !known.iter().any(|known| known.contains(pid))).collect()
 }
 
 /// Ends orphans, for everybody who asks.
+#[derive(Default)]
 pub(crate) struct Ender {
-    known: Known,
     asked: AtomicU64,
     last: tokio::sync::Mutex<Pass>,
     /// Somebody waits for those that a pass has left.
@@ -69,6 +85,7 @@ pub(crate) struct Ender {
 }
 
 /// The last pass.
+#[derive(Default)]
 struct Pass {
     /// Covers everyone who had asked before it began.
     covers: u64,
@@ -76,11 +93,6 @@ struct Pass {
 }
 
 impl Ender {
-    pub(crate) fn new(known: Known) -> Self {
-        let last = tokio::sync::Mutex::new(Pass { covers: 0, all: false });
-        Self { known, asked: AtomicU64::new(0), last, late: Arc::default() }
-    }
-
     /// Ends and reaps all that there are, when a root has died. `true`: none was left when this ended. `false` where that
     /// is not known: in a process that is no subreaper they went elsewhere, and one that a tracer keeps is reaped when the
     /// tracer has let go. Many who ask at once are answered by one pass.
@@ -92,11 +104,10 @@ impl Ender {
         let mut last = self.last.lock().await;
         if last.covers < ticket {
             let covers = self.asked.load(Ordering::SeqCst);
-            let known = self.known.clone();
-            let all = spawner.run(move || pass(&known, PATIENCE)).await.unwrap_or(false);
+            let all = spawner.run(move || pass(PATIENCE)).await.unwrap_or(false);
             *last = Pass { covers, all };
             if !all && !self.late.swap(true, Ordering::SeqCst) {
-                tokio::spawn(end_late(self.known.clone(), Arc::clone(&self.late)));
+                tokio::spawn(end_late(Arc::clone(&self.late)));
             }
         }
         last.all
@@ -104,19 +115,19 @@ impl Ender {
 }
 
 /// Reaps those that a pass has left, each when it has ended: no root may end for long whose pass would do that.
-async fn end_late(known: Known, late: Arc<AtomicBool>) {
+async fn end_late(late: Arc<AtomicBool>) {
     loop {
         let mut ends = JoinSet::new();
-        let handles = known.orphans().into_iter().filter_map(|orphan| PidFd::open(orphan).ok()?.into_async().ok());
+        let handles = orphans().into_iter().filter_map(|orphan| PidFd::open(orphan).ok()?.into_async().ok());
         for handle in handles {
             ends.spawn(async move { handle.ended().await });
         }
         ends.join_next().await;
         // One round: it does not wait for anything.
-        pass(&known, Duration::ZERO);
+        pass(Duration::ZERO);
         // In this order: whoever still sees the flag set after the look has nothing left to be waited for.
         late.store(false, Ordering::SeqCst);
-        if known.orphans().is_empty() || late.swap(true, Ordering::SeqCst) {
+        if orphans().is_empty() || late.swap(true, Ordering::SeqCst) {
             return;
         }
         // A dead one that its tracer has not reaped: no event tells when it does.
@@ -124,10 +135,10 @@ async fn end_late(known: Known, late: Arc<AtomicBool>) {
     }
 }
 
-fn pass(known: &Known, patience: Duration) -> bool {
+fn pass(patience: Duration) -> bool {
     let until = Instant::now() + patience;
     loop {
-        let orphans = known.orphans();
+        let orphans = orphans();
         if orphans.is_empty() {
             return true;
         }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(target_os = "linux")]
 static SUBREAPER: AtomicBool = AtomicBool::new(false);
 
-/// Makes this process a subreaper: whatever loses its parent below it comes to it. From then on, **every** child that the
-/// Runner did not start is taken for such an orphan, and is ended and reaped. So this is for programs that start no
+/// Makes this process a subreaper: whatever loses its parent below it comes to it. From then on, **every** child that no
+/// Runner has started is taken for such an orphan, and is ended and reaped. So this is for programs that start no
 /// children but through the Runner, like the project's own binaries; call it before a Runner is started.
 ///
 /// # Errors
