@@ -16,6 +16,7 @@ use codespace_runner::uds::{ConnectError, UdsClient};
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::http::token::TOKEN_VARIABLE;
 
@@ -31,6 +32,8 @@ pub struct Worker {
     socket: PathBuf,
     /// None once it was ended. Locked while one is started, so that there is never a second.
     running: Mutex<Option<Child>>,
+    /// Lets go whoever holds the lock while a worker does not answer.
+    ending: CancellationToken,
     /// Goes with us, and with it the socket's place.
     directory: tempfile::TempDir,
 }
@@ -74,7 +77,8 @@ impl Worker {
         let directory = directory.map_err(WorkerError::Directory)?;
         let socket = directory.path().join("runner.sock");
         let config = config.map(Path::to_owned);
-        let worker = Self { program, config, socket, running: Mutex::default(), directory };
+        let worker =
+            Self { program, config, socket, running: Mutex::default(), ending: CancellationToken::new(), directory };
         *worker.running.lock().await = Some(worker.launch().await?);
         Ok(worker)
     }
@@ -86,9 +90,14 @@ impl Worker {
     pub(crate) async fn connect(&self, client: ClientInfo) -> Result<UdsClient, RunnerError> {
         let mut running = self.running.lock().await;
         let Some(child) = running.as_mut() else {
-            return Err(RunnerError::new(ErrorCode::RunnerStopping, "reach the private Runner: it is being ended"));
+            return Err(being_ended());
         };
-        let error = match UdsClient::connect(&self.socket, client.clone()).await {
+        // A worker that stands still takes a connection and never answers: whoever ends it does not wait for that.
+        let connected = tokio::select! {
+            connected = UdsClient::connect(&self.socket, client.clone()) => connected,
+            () = self.ending.cancelled() => return Err(being_ended()),
+        };
+        let error = match connected {
             Ok(connected) => return Ok(connected),
             Err(error) => error,
         };
@@ -105,6 +114,7 @@ impl Worker {
     /// Ends it with everything that it started, and waits for that: until `patience` is over, and then it is killed, which
     /// ends the same. Commands may have asked for a grace of any length, and a worker may be stuck.
     pub(crate) async fn end(&self, patience: impl Future<Output = ()>) {
+        self.ending.cancel();
         if let Some(mut child) = self.running.lock().await.take() {
             drop(child.stdin.take());
             let ended = tokio::select! {
@@ -161,4 +171,8 @@ impl Worker {
             sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+fn being_ended() -> RunnerError {
+    RunnerError::new(ErrorCode::RunnerStopping, "reach the private Runner: it is being ended")
 }

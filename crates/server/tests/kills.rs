@@ -182,9 +182,16 @@ fn a_grace_that_a_command_was_promised_does_not_outlive_who_promised_it_by_much(
     }
     // A private Runner without its gateway, and one that stands still and cannot see that its gateway has left.
     codespace_testkit::signal(worker_of(&stuck), 19).expect("to stop the worker");
+    // One that stands still before it has answered the first call.
+    let mut unanswered = place.greeted(WORKER);
+    codespace_testkit::signal(worker_of(&unanswered), 19).expect("to stop the worker");
+    unanswered.ask("tools/call", &json!({"name": "list_processes", "arguments": {}}));
+    // It is on its way to the worker by now.
+    unanswered.call("tools/list", &json!({}));
     killed.kill();
     thread::scope(|scope| {
-        let ends = [in_process, stuck].map(|mcp| scope.spawn(|| mcp.vanish_within(Duration::from_secs(30))));
+        let ends =
+            [in_process, stuck, unanswered].map(|mcp| scope.spawn(|| mcp.vanish_within(Duration::from_secs(30))));
         for end in ends {
             assert!(end.join().expect("its end").success());
         }
