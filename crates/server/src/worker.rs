@@ -104,7 +104,12 @@ impl Worker {
         // The kernel closes the sockets of one that dies a moment before it tells its parent.
         let Ok(Ok(status)) = timeout(DEATH_DEADLINE, child.wait()).await else { return Err(error.into()) };
         tracing::warn!(%status, "the private Runner has died, and what it ran with it; starting another one");
-        *child = self.launch().await.map_err(|error| {
+        // One that is given up ends by itself: its stdin is closed.
+        let launched = tokio::select! {
+            launched = self.launch() => launched,
+            () = self.ending.cancelled() => return Err(being_ended()),
+        };
+        *child = launched.map_err(|error| {
             RunnerError::new(ErrorCode::ResourceUnavailable, error.to_string())
                 .with_hint("its log on stderr says why; restart codespace-mcp if it does not come back")
         })?;
