@@ -4,7 +4,7 @@
 mod gateway;
 
 use codespace_testkit::fixture::WORKSPACE;
-use gateway::{IN_PROCESS, Place};
+use gateway::{IN_PROCESS, Place, WORKER};
 use serde_json::{Value, json};
 
 #[test]
@@ -62,4 +62,26 @@ fn nothing_is_done_for_whoever_has_not_said_hello() {
     let told: Vec<Value> = mcp.rest();
     assert!(told.iter().all(|told| told.get("result").is_none()), "{told:?}");
     assert_eq!(place.ground.files("done"), Vec::<String>::new());
+}
+
+#[test]
+fn waits_that_were_given_up_do_not_keep_a_session_from_its_runner() {
+    let Some(mut place) = Place::new() else { return };
+    let mut mcp = place.greeted(WORKER);
+    let start = json!({"workspace_id": WORKSPACE, "command": ["sleep", "1000"], "wait_ms": 0});
+    let id = mcp.done("exec_command", &start)["process_id"].take();
+    // More in all than may be pending on a connection to a Runner, for longer than any test takes.
+    for round in 0..6 {
+        let tool = if round % 2 == 0 { "process_status" } else { "read_process" };
+        let arguments = json!({"process_id": id, "wait_ms": 600_000});
+        let calls: Vec<_> =
+            (0..200).map(|_| mcp.ask("tools/call", &json!({"name": tool, "arguments": arguments}))).collect();
+        mcp.tool("list_processes", &json!({}));
+        for call in calls {
+            mcp.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
+        }
+        mcp.tool("list_processes", &json!({}));
+    }
+    assert_eq!(mcp.done("terminate_process", &json!({"process_id": id}))["state"], "exited");
+    assert!(mcp.leave().success());
 }

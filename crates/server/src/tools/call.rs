@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{ToolName, exec};
+use super::{ToolName, exec, wait};
 use crate::backend::Client;
 use crate::http::metrics::Metrics;
 use crate::progress::Progress;
@@ -63,7 +63,7 @@ async fn perform(
             Ok(done(&result, words))
         }
         ToolName::ReadProcess => {
-            let reply = runner.read_process(take(tool, arguments)?).await?;
+            let reply = wait::for_output(runner, take(tool, arguments)?).await?;
             let words = say::read(&reply);
             Ok(done(&reply, words))
         }
@@ -76,7 +76,7 @@ async fn perform(
             Ok(done(&reply, "closed".to_owned()))
         }
         ToolName::ProcessStatus => {
-            let status = runner.process_status(take(tool, arguments)?).await?;
+            let status = wait::for_the_end(runner, take(tool, arguments)?).await?;
             Ok(done(&status, say::status(&status)))
         }
         ToolName::ListProcesses => {

@@ -11,11 +11,11 @@ use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use tokio::time::Instant;
 
 use crate::backend::Client;
 use crate::tools::call::Caller;
 use crate::tools::schema;
+use crate::tools::wait::{self, Deadline};
 
 /// How long a call waits for the end where it does not say.
 pub const DEFAULT_WAIT_MS: u64 = 10_000;
@@ -52,7 +52,7 @@ pub(super) async fn run(
     caller: &Caller<'_>,
 ) -> Result<ExecCommandResult, RunnerError> {
     let progress = caller.progress;
-    let deadline = Instant::now() + Duration::from_millis(request.wait_ms.min(MOST_WAIT_MS));
+    let deadline = Deadline::after(request.wait_ms);
     // The wait comes after it: a call may be given up, and what it has started is counted all the same.
     request.wait_ms = 0;
     let mut reply = runner.exec(request).await?;
@@ -61,22 +61,20 @@ pub(super) async fn run(
         metrics.started(process_id);
     }
 
-    // 1. The wait, in steps where somebody wants to know.
-    let step = if progress.is_wanted() { STEP } else { Duration::MAX };
-    let mut wait =
-        if progress.is_wanted() { Duration::ZERO } else { deadline.saturating_duration_since(Instant::now()) };
+    // 1. The wait, in shorter steps where somebody wants to know.
+    let step = if progress.is_wanted() { STEP } else { wait::LONGEST };
+    let mut wait = if progress.is_wanted() { Duration::ZERO } else { deadline.left().min(step) };
     let status = loop {
         let status = match reply.status.take() {
             // It was ended while its start was under way.
             Some(status) if status.state == State::Exited => status,
-            _ => runner.process_status(StatusRequest { process_id, wait_ms: ms(wait) }).await?,
+            _ => runner.process_status(StatusRequest { process_id, wait_ms: wait::ms(wait) }).await?,
         };
-        let left = deadline.saturating_duration_since(Instant::now());
-        if status.state == State::Exited || left < Duration::from_millis(1) {
+        if status.state == State::Exited || deadline.is_over() {
             break status;
         }
         progress.tell(&status).await;
-        wait = left.min(step);
+        wait = deadline.left().min(step);
     };
     reply.status = Some(status);
 
@@ -91,11 +89,4 @@ pub(super) async fn run(
     }
     reply.output = Some(Box::new(output));
     Ok(ExecCommandResult { reply, output_tail })
-}
-
-/// Longer than any client waits.
-const MOST_WAIT_MS: u64 = 24 * 60 * 60 * 1000;
-
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

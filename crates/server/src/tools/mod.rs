@@ -8,6 +8,7 @@ pub mod exec;
 mod parameters;
 mod plain;
 mod schema;
+mod wait;
 
 use std::sync::{Arc, LazyLock};
 
