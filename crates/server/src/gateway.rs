@@ -49,6 +49,8 @@ pub struct Gateway {
     busy: Option<Arc<Busy>>,
     /// Of calls that may be under way at a time.
     places: Semaphore,
+    /// The same, of those that end something.
+    places_to_end: Semaphore,
     leaving: CancellationToken,
 }
 
@@ -60,8 +62,8 @@ impl Gateway {
     pub fn new(client: Client, per_request: PerRequest) -> Self {
         let subscriptions = Subscriptions::default();
         let (client, leaving) = (Arc::new(client), CancellationToken::new());
-        let places = Semaphore::new(MOST_CALLS);
-        Self { client, subscriptions, per_request, metrics: None, busy: None, places, leaving }
+        let [places, places_to_end] = [MOST_CALLS; 2].map(Semaphore::new);
+        Self { client, subscriptions, per_request, metrics: None, busy: None, places, places_to_end, leaving }
     }
 
     /// What only waits for the client to leave ends with `leaving`.
@@ -84,12 +86,13 @@ impl Gateway {
 }
 
 impl Gateway {
-    /// A place for a call. What ends something always has one.
-    fn place(&self, tool: ToolName) -> Option<Option<SemaphorePermit<'_>>> {
-        match tool {
-            ToolName::TerminateProcess | ToolName::TerminateWorkspace => Some(None),
-            _ => self.places.try_acquire().ok().map(Some),
-        }
+    /// A place for a call. What ends something has others than what waits.
+    fn place(&self, tool: ToolName) -> Option<SemaphorePermit<'_>> {
+        let places = match tool {
+            ToolName::TerminateProcess | ToolName::TerminateWorkspace => &self.places_to_end,
+            _ => &self.places,
+        };
+        places.try_acquire().ok()
     }
 }
 

@@ -8,6 +8,7 @@ use rmcp::RoleServer;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Messages that may wait to be sent while others are still taken.
 const MOST_UNSENT: usize = 64;
@@ -16,6 +17,8 @@ const MOST_UNSENT: usize = 64;
 pub(crate) struct Paced<T> {
     inner: T,
     unsent: Arc<Unsent>,
+    /// Nobody can ask for more than what has come already; then it is better to see the end.
+    hung_up: CancellationToken,
 }
 
 #[derive(Default)]
@@ -28,8 +31,8 @@ struct Unsent {
 struct One(Arc<Unsent>);
 
 impl<T> Paced<T> {
-    pub(crate) fn new(inner: T) -> Self {
-        Self { inner, unsent: Arc::default() }
+    pub(crate) fn new(inner: T, hung_up: CancellationToken) -> Self {
+        Self { inner, unsent: Arc::default(), hung_up }
     }
 }
 
@@ -50,7 +53,10 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Paced<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        self.unsent.until_few().await;
+        tokio::select! {
+            () = self.unsent.until_few() => {}
+            () = self.hung_up.cancelled() => {}
+        }
         self.inner.receive().await
     }
 
@@ -125,7 +131,8 @@ mod tests {
     #[tokio::test]
     async fn nothing_more_is_taken_until_a_peer_that_is_behind_has_read() {
         let permits = Arc::new(Semaphore::new(0));
-        let mut paced = Paced::new(Slow(Arc::clone(&permits)));
+        let hung_up = CancellationToken::new();
+        let mut paced = Paced::new(Slow(Arc::clone(&permits)), hung_up.clone());
         let answer = || ServerJsonRpcMessage::response(ServerResult::empty(()), RequestId::Number(1));
         let mut sends: Vec<_> = (0..MOST_UNSENT).map(|_| tokio::spawn(paced.send(answer()))).collect();
         {
@@ -140,6 +147,13 @@ mod tests {
         given_up.abort();
         assert!(given_up.await.is_err_and(|error| error.is_cancelled()));
         assert!(matches!(pin!(paced.receive()).poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(None)));
+        sends.extend((0..2).map(|_| tokio::spawn(paced.send(answer()))));
+        {
+            let mut receiving = pin!(paced.receive());
+            assert!(receiving.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            hung_up.cancel();
+            assert!(receiving.await.is_none());
+        }
         permits.close();
     }
 }

@@ -4,13 +4,13 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Context, Poll};
 
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, Interest, ReadBuf};
+use tokio::io::{AsyncRead, Interest, ReadBuf, Ready};
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
@@ -23,8 +23,9 @@ use crate::paced::Paced;
 pub(crate) async fn serve(gateway: Gateway) -> io::Result<()> {
     let leaving = CancellationToken::new();
     let input = UntilEnd { input: tokio::io::stdin(), ended: leaving.clone() };
+    let hung_up = CancellationToken::new();
     let conversation = async {
-        let transport = Paced::new(AsyncRwTransport::new_server(input, tokio::io::stdout()));
+        let transport = Paced::new(AsyncRwTransport::new_server(input, tokio::io::stdout()), hung_up.clone());
         match gateway.until(leaving).serve(transport).await {
             Ok(session) => session.waiting().await.map(drop).map_err(io::Error::other),
             // Whoever leaves before it has said hello wants nothing.
@@ -32,9 +33,15 @@ pub(crate) async fn serve(gateway: Gateway) -> io::Result<()> {
             Err(error) => Err(io::Error::other(error)),
         }
     };
+    let hang_up = async {
+        no_writer(io::stdin().as_fd().try_clone_to_owned()?).await;
+        hung_up.cancel();
+        std::future::pending().await
+    };
     tokio::select! {
         served = conversation => served,
         () = no_reader(io::stdout().as_fd().try_clone_to_owned()?) => Ok(()),
+        failed = hang_up => failed,
     }
 }
 
@@ -51,7 +58,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for UntilEnd<R> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = ready!(Pin::new(&mut self.input).poll_read(context, buffer));
+        let read = task::ready!(Pin::new(&mut self.input).poll_read(context, buffer));
         if read.is_err() || buffer.filled().len() == before {
             self.ended.cancel();
         }
@@ -61,14 +68,24 @@ impl<R: AsyncRead + Unpin> AsyncRead for UntilEnd<R> {
 
 /// Returns when nobody can read any more what is written there. A file always can be read.
 async fn no_reader(output: OwnedFd) {
+    until(output, Interest::WRITABLE, |ready| ready.is_write_closed() || ready.is_error()).await;
+}
+
+/// Returns when nobody can write there any more, also while what was written is not read.
+async fn no_writer(input: OwnedFd) {
+    until(input, Interest::READABLE, Ready::is_read_closed).await;
+}
+
+/// Returns when this has come to the descriptor; never for one to which nothing can come.
+async fn until(descriptor: OwnedFd, interest: Interest, has_come: impl Fn(Ready) -> bool) {
     // SAFETY: the value owns its descriptor, which is closed only when the AsyncFd has deregistered and drops it.
-    let watched = unsafe { AsyncFd::register_with_interest(output, Interest::WRITABLE) };
-    let Ok(output) = watched else { return std::future::pending().await };
-    while let Ok(mut ready) = output.ready(Interest::WRITABLE).await {
-        if ready.ready().is_write_closed() || ready.ready().is_error() {
+    let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
+    let Ok(watched) = watched else { return std::future::pending().await };
+    while let Ok(mut ready) = watched.ready(interest).await {
+        if has_come(ready.ready()) {
             return;
         }
-        // "Can be written" is no news; only the next event is.
+        // That something can be written or read is no news; only the next event is.
         ready.clear_ready();
     }
 }
@@ -100,6 +117,21 @@ mod tests {
         assert_eq!(gone.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending);
         drop(theirs);
         gone.await;
+    }
+
+    #[tokio::test]
+    async fn an_input_without_a_writer_is_noticed_while_it_is_full_and_one_with_a_writer_is_not() {
+        let (reader, mut writer) = pipe().expect("a pipe");
+        let mut gone = pin!(no_writer(reader.try_clone().expect("a copy").into()));
+        writer.write_all(b"unread").expect("to write");
+        tokio::task::yield_now().await;
+        assert_eq!(gone.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending);
+        drop(writer);
+        gone.await;
+
+        let (theirs, ours) = UnixStream::pair().expect("sockets");
+        theirs.shutdown(std::net::Shutdown::Write).expect("to end our stdin");
+        no_writer(ours.into()).await;
     }
 
     #[tokio::test]

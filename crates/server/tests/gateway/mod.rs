@@ -186,6 +186,11 @@ impl Gateway {
         }
     }
 
+    /// The next message that comes.
+    pub fn next_answer(&mut self) -> Value {
+        self.lines.recv_timeout(SOON).expect("an answer in time")
+    }
+
     /// Calls a tool; the whole result.
     pub fn tool(&mut self, name: &str, arguments: &Value) -> Value {
         let answer = self.call("tools/call", &json!({"name": name, "arguments": arguments}));
