@@ -79,7 +79,9 @@ impl Worker {
         let config = config.map(Path::to_owned);
         let worker =
             Self { program, config, socket, running: Mutex::default(), ending: CancellationToken::new(), directory };
-        *worker.running.lock().await = Some(worker.launch().await?);
+        let mut child = worker.spawn()?;
+        worker.until_it_listens(&mut child).await?;
+        *worker.running.lock().await = Some(child);
         Ok(worker)
     }
 
@@ -104,15 +106,16 @@ impl Worker {
         // The kernel closes the sockets of one that dies a moment before it tells its parent.
         let Ok(Ok(status)) = timeout(DEATH_DEADLINE, child.wait()).await else { return Err(error.into()) };
         tracing::warn!(%status, "the private Runner has died, and what it ran with it; starting another one");
-        // One that is given up ends by itself: its stdin is closed.
-        let launched = tokio::select! {
-            launched = self.launch() => launched,
-            () = self.ending.cancelled() => return Err(being_ended()),
-        };
-        *child = launched.map_err(|error| {
+        let failed = |error: WorkerError| {
             RunnerError::new(ErrorCode::ResourceUnavailable, error.to_string())
                 .with_hint("its log on stderr says why; restart codespace-mcp if it does not come back")
-        })?;
+        };
+        // In its place at once, so that an end that comes meanwhile ends this one.
+        *child = self.spawn().map_err(failed)?;
+        tokio::select! {
+            listens = self.until_it_listens(child) => listens.map_err(failed)?,
+            () = self.ending.cancelled() => return Err(being_ended()),
+        }
         Ok(UdsClient::connect(&self.socket, client).await?)
     }
 
@@ -146,8 +149,8 @@ impl Worker {
         }
     }
 
-    /// Starts the process, and waits until it listens.
-    async fn launch(&self) -> Result<Child, WorkerError> {
+    /// Starts the process.
+    fn spawn(&self) -> Result<Child, WorkerError> {
         let mut command = Command::new(&self.program);
         command.args(["serve", "--until-stdin-closes", "--socket"]).arg(&self.socket);
         if let Some(config) = &self.config {
@@ -158,13 +161,15 @@ impl Worker {
         command.env_remove(TOKEN_VARIABLE);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
         // It starts no command by itself, and is tied to us by its stdin.
-        let spawned = command.spawn();
-        let mut child = spawned.map_err(|source| WorkerError::Spawn { program: self.program.clone(), source })?;
+        command.spawn().map_err(|source| WorkerError::Spawn { program: self.program.clone(), source })
+    }
+
+    async fn until_it_listens(&self, child: &mut Child) -> Result<(), WorkerError> {
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             let client = ClientInfo { name: "codespace-mcp".into(), version: env!("CARGO_PKG_VERSION").into() };
             let error = match UdsClient::connect(&self.socket, client).await {
-                Ok(_) => return Ok(child),
+                Ok(_) => return Ok(()),
                 Err(error) => error,
             };
             if let Ok(Some(status)) = child.try_wait() {
